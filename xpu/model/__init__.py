@@ -1,0 +1,44 @@
+"""Frozen classes that every other room shares. No I/O, no vendor, no policy."""
+
+from xpu.model.candidate import ShapeCandidate
+from xpu.model.facts import (
+    DEVICE_FACT_NAMES,
+    KERNEL_FACT_NAMES,
+    DeviceFacts,
+    KernelFacts,
+)
+from xpu.model.family import BucketPolicy, Constant, Family, Member, ProbePlan, Rule
+from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, Manifest, Operation
+from xpu.model.names import nearest
+from xpu.model.plugin import PluginRecord, PluginState
+from xpu.model.problem import Problem
+from xpu.model.result import ChoiceResult, MemberResult, Source, Status
+from xpu.model.verdict import Figure, Verdict
+
+__all__ = [
+    "DEVICE_FACT_NAMES",
+    "KERNEL_FACT_NAMES",
+    "MANIFEST_SCHEMA",
+    "BucketPolicy",
+    "BufferAccess",
+    "ChoiceResult",
+    "Constant",
+    "DeviceFacts",
+    "Family",
+    "Figure",
+    "KernelFacts",
+    "Manifest",
+    "Member",
+    "MemberResult",
+    "Operation",
+    "PluginRecord",
+    "PluginState",
+    "ProbePlan",
+    "Problem",
+    "Rule",
+    "ShapeCandidate",
+    "Source",
+    "Status",
+    "Verdict",
+    "nearest",
+]

@@ -1,0 +1,100 @@
+"""Families, members, rules and bucket policies, as TOML declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from xpu.model._facts import frozen_mapping
+
+Constant = int | str
+
+
+@attrs.frozen
+class Member:
+    """One named shape of a family; `dialects` is None when it exists in every dialect."""
+
+    name: str
+    parameters: Mapping[str, int] = attrs.field(factory=dict, converter=frozen_mapping)
+    dialects: tuple[str, ...] | None = None
+
+    def speaks(self, dialect: str) -> bool:
+        """Whether the member exists in a dialect."""
+        return self.dialects is None or dialect in self.dialects
+
+
+@attrs.frozen
+class Family:
+    """A design, fixed constants and the members to choose from.
+
+    `buckets` names a policy for each size, `default` a member for each dialect (or for
+    ``*``: every dialect), `cap` is the most members built for one target. `requires`
+    are expressions over ``member.*`` that every member must satisfy.
+    """
+
+    name: str
+    design: str
+    problem: tuple[str, ...]
+    members: tuple[Member, ...]
+    constants: Mapping[str, Constant] = attrs.field(factory=dict, converter=frozen_mapping)
+    buckets: Mapping[str, str] = attrs.field(factory=dict, converter=frozen_mapping)
+    default: Mapping[str, str] = attrs.field(factory=dict, converter=frozen_mapping)
+    cap: int = 8
+    requires: tuple[str, ...] = ()
+
+    def member(self, name: str) -> Member | None:
+        """Return a member by name; None when there is none of that name."""
+        return next((member for member in self.members if member.name == name), None)
+
+    def for_dialect(self, dialect: str) -> tuple[Member, ...]:
+        """Return the members that exist in a dialect, in declared order."""
+        return tuple(member for member in self.members if member.speaks(dialect))
+
+    def default_for(self, dialect: str) -> str | None:
+        """Name the default of a dialect: the declared one, else its first member."""
+        named = self.default.get(dialect) or self.default.get("*")
+        if named is not None:
+            return named
+        members = self.for_dialect(dialect)
+        return members[0].name if members else None
+
+
+@attrs.frozen
+class Rule:
+    """One feasibility rule. `need`, `limit`, `prune_when` and `records` are expressions."""
+
+    id: str
+    title: str
+    need: str | int | float | None = None
+    limit: str | int | float | None = None
+    prune_when: str | None = None
+    records: Mapping[str, str | int | float] = attrs.field(factory=dict, converter=frozen_mapping)
+
+
+@attrs.frozen
+class BucketPolicy:
+    """How one size is rounded before an answer is looked up.
+
+    `kind` is ``exact``, ``pow2``, ``list`` or ``linear``; `round` is ``up``, ``down`` or
+    ``nearest``; `values` are a list's buckets, `step` a linear policy's width. A size
+    below `least` or above `most` is out of bucket.
+    """
+
+    name: str
+    kind: str
+    round: str = "up"
+    least: int = 0
+    most: int | None = None
+    values: tuple[int, ...] = ()
+    step: int | None = None
+
+
+@attrs.frozen
+class ProbePlan:
+    """What a probe is asked to look at: families, problem keys and the memory mode."""
+
+    name: str
+    families: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    memory: str = "warm"

@@ -1,0 +1,48 @@
+"""What a plugin sees of XPU: hooks, base classes and the probe context.
+
+A plugin imports `xpu.model`, `xpu.spec` and `xpu.errors`, nothing else.
+"""
+
+from xpu.spec.backend import (
+    Availability,
+    Backend,
+    CompiledCode,
+    Compiler,
+    Device,
+    DeviceArray,
+    KernelUnit,
+    LoadedKernel,
+    TimerTier,
+)
+from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
+from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
+from xpu.spec.probe import Probe, ProbeContext
+from xpu.spec.source import ModelMatrix, OpenModel, ProblemSource
+from xpu.spec.version import SPEC_VERSION
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "PROJECT",
+    "SPEC_VERSION",
+    "Argument",
+    "Availability",
+    "Backend",
+    "CompiledCode",
+    "Compiler",
+    "Design",
+    "Device",
+    "DeviceArray",
+    "KernelSource",
+    "KernelUnit",
+    "Launch",
+    "LoadedKernel",
+    "ModelMatrix",
+    "OpenModel",
+    "Preparation",
+    "Probe",
+    "ProbeContext",
+    "ProblemSource",
+    "TimerTier",
+    "hookimpl",
+    "hookspec",
+]

@@ -1,0 +1,257 @@
+"""What a backend plugin supplies: a compiler half and a device half.
+
+The compiler half works with no device present. The device half gives facts, memory,
+launches, time and the share of the device that others hold. The core calls both and
+knows no vendor.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from xpu.errors import XpuBuildError
+from xpu.model import BufferAccess, DeviceFacts, KernelFacts, Operation
+from xpu.spec.design import Argument, Launch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
+
+@attrs.frozen
+class Availability:
+    """Whether a backend can be used here; if not, why, and the command that mends it."""
+
+    is_available: bool
+    reason: str = ""
+    fix: str = ""
+
+
+@attrs.frozen
+class KernelUnit:
+    """One kernel to compile: a member of a design with its constants.
+
+    Attributes
+    ----------
+    kernel
+        Its name in messages and manifests, for instance ``q4k_tile.r8x16``.
+    entry
+        The symbol to be defined (``XPU_ENTRY``).
+    text, includes
+        The source, and the files that it may include, by name.
+    defines
+        Macros by name: parameters and constants.
+    arguments
+        The buffers that the kernel takes, in order.
+    """
+
+    kernel: str
+    entry: str
+    text: str
+    includes: Mapping[str, str]
+    defines: Mapping[str, str]
+    arguments: tuple[Argument, ...] = ()
+
+
+@attrs.frozen
+class CompiledCode:
+    """What a compiler made of a unit: the code object and what was read from it."""
+
+    code: bytes
+    facts: KernelFacts
+    buffers: tuple[BufferAccess, ...] = ()
+    operations: tuple[Operation, ...] = ()
+
+
+class Compiler(ABC):
+    """The compiler half. It needs no device."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Compiler and version; part of what a cached build rests on."""
+
+    @abstractmethod
+    def native_target(self) -> str:
+        """Name the target of this machine's device."""
+
+    @abstractmethod
+    def fingerprint(self, target: str) -> str:
+        """Return a text that changes when the code for a target would: flags and prelude."""
+
+    @abstractmethod
+    def compile(
+        self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
+    ) -> Sequence[CompiledCode | XpuBuildError]:
+        """Compile units for a target, in one batch where that is cheaper.
+
+        A unit that fails is an `XpuBuildError` in its place, not an exception: the others
+        work on. `deadline_s` bounds each unit, in seconds.
+        """
+
+
+class LoadedKernel(ABC):
+    """A code object loaded on a device, ready to be launched."""
+
+    entry: str
+
+
+@attrs.frozen
+class DeviceArray:
+    """Memory that a launch can take: `address` in bytes, and what keeps it alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    owner: Any
+
+
+class TimerTier(ABC):
+    """A clock that brackets launches."""
+
+    name: str
+
+    @abstractmethod
+    def bracket_ns(self, launches: Sequence[Callable[[], None]]) -> float:
+        """Run the launches one after another and return the nanoseconds for all of them.
+
+        What the bracket itself costs is taken off. The result is NaN when the bracket
+        cannot be believed.
+        """
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return calibration figures, names with units."""
+        return {}
+
+
+class Device(ABC):
+    """The device half: one open device."""
+
+    facts: DeviceFacts
+
+    @abstractmethod
+    def load(self, code: Path, entry: str) -> LoadedKernel:
+        """Load a verified code object.
+
+        Raises
+        ------
+        XpuLaunchException
+            The code cannot be loaded here.
+        """
+
+    @abstractmethod
+    def import_array(self, value: Any, *, writable: bool) -> DeviceArray:
+        """Take a caller's array without a copy.
+
+        Raises
+        ------
+        XpuLaunchException
+            The array is not contiguous, not writable where it must be, or not reachable
+            from this device.
+        """
+
+    @abstractmethod
+    def allocate(self, nbytes: int, *, poisoned: bool = False) -> DeviceArray:
+        """Return fresh memory as an uint8 array, filled with 0xFF bytes when poisoned."""
+
+    @abstractmethod
+    def from_host(self, array: Array) -> DeviceArray:
+        """Copy a host array to fresh device memory."""
+
+    @abstractmethod
+    def to_host(self, array: DeviceArray) -> Array:
+        """Copy device memory to a fresh host array."""
+
+    @abstractmethod
+    def poison(self, array: DeviceArray) -> None:
+        """Fill memory with 0xFF bytes: NaN in every float type."""
+
+    @abstractmethod
+    def launcher(
+        self,
+        kernel: LoadedKernel,
+        launch: Launch,
+        buffers: Sequence[DeviceArray],
+        sizes: Sequence[int],
+        stream: Any = None,
+    ) -> Callable[[], None]:
+        """Pack one launch; each call of the result makes it again.
+
+        The result keeps nothing alive: whoever holds it holds the arrays. It may be
+        called from any thread. A host device returns when the work is done, another
+        one when it is queued.
+        """
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until all queued work is done."""
+
+    @abstractmethod
+    def timer(self) -> TimerTier:
+        """Return the best clock for this device."""
+
+    @abstractmethod
+    def foreign_load(self) -> float | None:
+        """Return the share of the device that other processes hold, 0 to 1; None if unknown."""
+
+    def identity(self) -> Mapping[str, str]:
+        """Return what an answer rests on beyond the code: device, driver, threads, power mode."""
+        facts = self.facts
+        return {"device": facts.uuid or "", "driver": facts.driver_version or ""}
+
+    def close(self) -> None:
+        """Give everything back. Calling it twice is allowed."""
+        return None
+
+
+class Backend(ABC):
+    """One way to compile and to run kernels.
+
+    Attributes
+    ----------
+    name
+        What ``--backend`` and configuration say.
+    dialect
+        The source dialect that its compiler takes.
+    further_facts
+        Names of device facts that it declares beyond the common ones.
+    """
+
+    name: str
+    dialect: str
+    further_facts: tuple[str, ...] = ()
+
+    @abstractmethod
+    def availability(self) -> Availability:
+        """Say whether the device half can be used here; never raise."""
+
+    @abstractmethod
+    def compiler(self) -> Compiler:
+        """Return the compiler half.
+
+        Raises
+        ------
+        XpuBuildError
+            There is no compiler; the message says what to install.
+        """
+
+    @abstractmethod
+    def devices(self) -> Sequence[DeviceFacts]:
+        """Return the facts of every device, in the order of their numbers."""
+
+    @abstractmethod
+    def open(self, index: int = 0) -> Device:
+        """Open a device by number.
+
+        Raises
+        ------
+        XpuLaunchException
+            There is no such device.
+        """

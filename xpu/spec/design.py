@@ -1,0 +1,193 @@
+"""What a family plugin supplies: a kernel design.
+
+A design is one parameterised kernel: sources by dialect, the arguments of a launch, a host
+reference, data for a trial and, where it pays, a preparation of its weights. It names
+dialects and facts, never a backend.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from xpu.model import Constant, Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+    Arrays = Mapping[str, Array]
+
+Access = Literal["read", "write", "update"]
+
+
+@attrs.frozen
+class Argument:
+    """One array argument of a launch, in the order of a call.
+
+    Attributes
+    ----------
+    name
+        For messages and for keyword use.
+    dtype
+        numpy's name of the element type, for instance ``float32``.
+    access
+        ``read``, ``write`` (every element is written) or ``update`` (in place).
+    """
+
+    name: str
+    dtype: str
+    access: Access
+
+
+@attrs.frozen
+class KernelSource:
+    """The source of a kernel in one dialect.
+
+    `text` is compiled, `includes` are the files that it may include, by name.
+    `design` is filled by a plugin that adds a dialect to another plugin's design.
+    """
+
+    dialect: str
+    text: str
+    includes: Mapping[str, str] = attrs.field(factory=dict)
+    design: str | None = None
+
+
+@attrs.frozen
+class Launch:
+    """How a member is launched on a problem: grid, block and dynamic shared memory.
+
+    A host dialect has neither: the backend spreads the work over its workers.
+    """
+
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] | None = None
+    dynamic_shared_bytes: int = 0
+
+
+class Preparation(ABC):
+    """A repacking of the weights, done once at load.
+
+    It is the same for all members of a family, so that members stay interchangeable.
+    The kernel takes the raw argument and gives the prepared one.
+    """
+
+    argument: str
+    """Name of the argument that is prepared."""
+
+    @abstractmethod
+    def source(self, dialect: str) -> KernelSource:
+        """Return the preparing kernel; its buffers are the raw and the prepared array."""
+
+    @abstractmethod
+    def sizes(
+        self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]
+    ) -> tuple[int, ...]:
+        """Return the whole numbers that the preparing kernel takes, from the raw shape."""
+
+    @abstractmethod
+    def prepared_bytes(self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]) -> int:
+        """Return the size of the prepared array in bytes."""
+
+
+class Design(ABC):
+    """One parameterised kernel.
+
+    Attributes
+    ----------
+    name
+        What a family's ``design`` key says.
+    parameters
+        Names of the shape parameters that a member may set; each becomes a macro.
+    problem
+        Names of the sizes, in the order in which the kernel takes them.
+    arguments
+        The array arguments, in the order of a call. The last one that is written is the
+        result; a caller gives it as ``out=``.
+    preparation
+        A repacking of one argument, or None.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    problem: tuple[str, ...]
+    arguments: tuple[Argument, ...]
+    preparation: Preparation | None = None
+
+    @abstractmethod
+    def dialects(self) -> tuple[str, ...]:
+        """Name the dialects that the design has a source for."""
+
+    @abstractmethod
+    def source(self, dialect: str) -> KernelSource:
+        """Return the source in a dialect."""
+
+    @abstractmethod
+    def shapes(
+        self, problem: Problem, constants: Mapping[str, Constant]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the shape of every argument as a caller gives it (weights unprepared)."""
+
+    def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
+        """Return why the design cannot serve a problem; the empty text when it can."""
+        return ""
+
+    def check_constants(self, constants: Mapping[str, Constant]) -> str:
+        """Return why a family's constants are not acceptable; the empty text when they are."""
+        return ""
+
+    def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
+        """Return how a member is launched; a host dialect needs none of it."""
+        return Launch()
+
+    @abstractmethod
+    def data(
+        self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
+    ) -> Arrays:
+        """Make fresh random data for every argument that is read."""
+
+    @abstractmethod
+    def verify(
+        self,
+        problem: Problem,
+        constants: Mapping[str, Constant],
+        inputs: Arrays,
+        outputs: Arrays,
+        rng: np.random.Generator,
+    ) -> str:
+        """Compare outputs with an independent reference, on a random sample of them.
+
+        Parameters
+        ----------
+        inputs
+            What the kernel was given, weights unprepared; for an argument that is updated
+            in place, its state before the launch.
+        outputs
+            The written arguments by name, after the launch.
+
+        Returns
+        -------
+        str
+            The empty text when right; otherwise what is wrong, with the figures.
+        """
+
+    def bytes_touched(self, problem: Problem, constants: Mapping[str, Constant]) -> int:
+        """Return the bytes that one launch must read and write at least."""
+        import math
+
+        import numpy as np
+
+        shapes = self.shapes(problem, constants)
+        return sum(
+            math.prod(shapes[argument.name]) * np.dtype(argument.dtype).itemsize
+            for argument in self.arguments
+        )
+
+    def operations(self, problem: Problem) -> int:
+        """Return the arithmetic operations of one launch; 0 when that is not meaningful."""
+        return 0
