@@ -208,7 +208,7 @@ class Device(ABC):
 
     def close(self) -> None:
         """Give everything back. Calling it twice is allowed."""
-        return None
+        return
 
 
 class Backend(ABC):
