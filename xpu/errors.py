@@ -24,5 +24,5 @@ class XpuBuildError(XpuError):
     """A kernel could not be compiled, or its build would not be true to its declarations."""
 
 
-class XpuLaunchException(XpuError):
+class XpuLaunchException(XpuError):  # noqa: N818 - a fixed public name
     """No candidate can be launched, or a launch failed."""

@@ -12,10 +12,11 @@ from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, Manifest, Operatio
 from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
 from xpu.model.problem import Problem
-from xpu.model.result import ChoiceResult, MemberResult, Source, Status
+from xpu.model.result import CONTENDED_LOAD, ChoiceResult, MemberResult, Source, Status
 from xpu.model.verdict import Figure, Verdict
 
 __all__ = [
+    "CONTENDED_LOAD",
     "DEVICE_FACT_NAMES",
     "KERNEL_FACT_NAMES",
     "MANIFEST_SCHEMA",

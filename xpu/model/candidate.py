@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from xpu.errors import XpuConfigError
 
@@ -52,6 +53,14 @@ class ShapeCandidate:
         object.__setattr__(self, "code_hash", code_hash)
         object.__setattr__(self, "library", library)
         object.__setattr__(self, "parameters", MappingProxyType(kept))
+
+    @classmethod
+    def of(
+        cls, name: str, parameters: Mapping[str, int], code_hash: str | None = None
+    ) -> ShapeCandidate:
+        """Make a candidate from a member's parameters."""
+        named: dict[str, Any] = dict(parameters)
+        return cls(name, code_hash=code_hash, **named)
 
     def __getattr__(self, name: str) -> int:
         if name in ShapeCandidate.__slots__:

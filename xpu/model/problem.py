@@ -53,7 +53,7 @@ class Problem:
         wanted, given = list(names), list(self._sizes)
         if sorted(wanted) != sorted(given):
             raise XpuConfigError(
-                f"this family's problem has the sizes {', '.join(wanted)}; given: {', '.join(given)}"
+                f"the problem's sizes are {', '.join(wanted)}; given: {', '.join(given)}"
             )
         return Problem(**{name: self._sizes[name] for name in wanted})
 

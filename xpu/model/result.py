@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
 from xpu.model.verdict import Figure
 
-Source = Literal["only", "stored", "timed", "override", "default"]
+Source = Literal["only", "stored", "timed", "override", "default", "refused"]
 Status = Literal["survivor", "pruned", "capped", "wrong", "failed", "hung", "crashed", "left"]
+
+CONTENDED_LOAD: Final = 0.25
+"""Share of the device held by others from which on an answer is not kept. Source: design."""
 
 
 @attrs.frozen
@@ -34,10 +37,12 @@ class MemberResult:
 class ChoiceResult:
     """The answer to one choice.
 
+    `member` is empty and `source` is ``refused`` when nothing can serve: `note` says why.
     `timed`: it was measured just now. `stored`: the store holds this answer now.
     `margin_permille`: (runner-up - winner) / runner-up in parts per thousand; None with
     no runner-up. `tie`: that margin is under 30. `note` names what a reader must know,
-    a dropped answer or a loaded device among it.
+    a dropped answer or a loaded device among it. `foreign_load` is the largest share of the
+    device, 0 to 1, that others held while it was timed; None when not timed or not known.
     """
 
     family: str
@@ -51,3 +56,9 @@ class ChoiceResult:
     note: str = ""
     members: tuple[MemberResult, ...] = ()
     memory: str = "warm"
+    foreign_load: float | None = None
+
+    @property
+    def is_contended(self) -> bool:
+        """Whether others held so much of the device that nobody may keep the answer."""
+        return self.foreign_load is not None and self.foreign_load >= CONTENDED_LOAD

@@ -112,6 +112,15 @@ class DeviceArray:
     dtype: str
     owner: Any
 
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        import math
+
+        import numpy as np
+
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
 
 class TimerTier(ABC):
     """A clock that brackets launches."""

@@ -1,0 +1,1 @@
+"""The host's processor as a backend of XPU: C kernels, worker threads, a host clock."""

@@ -1,0 +1,87 @@
+"""The backend ``cpu``: it compiles the dialect ``c`` for this machine and runs it here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xpu.errors import XpuBuildError, XpuError, XpuLaunchException
+from xpu.model import DeviceFacts
+from xpu.spec import Availability, Backend, Compiler, Device
+from xpu_backend_cpu.machine import FURTHER_FACTS, Machine, this_machine
+from xpu_backend_cpu.toolchain import FIX, find_toolchain
+
+if TYPE_CHECKING:
+    from xpu_backend_cpu.compiler import CpuCompiler
+
+
+class CpuBackend(Backend):
+    """The host's processor.
+
+    Parameters
+    ----------
+    workers
+        How many workers run a kernel; None for `$XPU_CPU_THREADS`, else one for each core.
+    """
+
+    name = "cpu"
+    dialect = "c"
+    further_facts = FURTHER_FACTS
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = workers
+
+    @functools.cached_property
+    def _machine(self) -> Machine:
+        return this_machine(self._workers)
+
+    def availability(self) -> Availability:
+        """Say whether kernels can be compiled and run here."""
+        from xpu_backend_cpu.pool import load_pool
+
+        try:
+            self._machine  # noqa: B018 - a worker count that is no number is found here
+            load_pool(find_toolchain())
+        except XpuBuildError as error:
+            return Availability(False, str(error), FIX)
+        except (XpuError, OSError) as error:
+            return Availability(False, str(error))
+        return Availability(True)
+
+    def compiler(self) -> Compiler:
+        """Return the compiler half.
+
+        Raises
+        ------
+        XpuBuildError
+            There is no C compiler.
+        """
+        return self._compiler
+
+    @functools.cached_property
+    def _compiler(self) -> CpuCompiler:
+        from xpu_backend_cpu.compiler import CpuCompiler
+
+        return CpuCompiler(find_toolchain(), self._machine.workers)
+
+    def devices(self) -> Sequence[DeviceFacts]:
+        """Return the facts of the one device that this machine is."""
+        return (self._machine.facts(),)
+
+    def open(self, index: int = 0) -> Device:
+        """Open the machine.
+
+        Raises
+        ------
+        XpuLaunchException
+            The number is not 0.
+        XpuBuildError
+            There is no C compiler to build the worker pool with.
+        """
+        if index != 0:
+            raise XpuLaunchException(f"backend 'cpu' has one device, number 0; asked for {index}")
+        from xpu_backend_cpu.device import CpuDevice
+        from xpu_backend_cpu.pool import load_pool
+
+        return CpuDevice(self._machine, load_pool(find_toolchain()))

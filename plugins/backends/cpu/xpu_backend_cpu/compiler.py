@@ -1,0 +1,143 @@
+"""The compiler half: C text in, a shared object and what is known of it out.
+
+A unit is compiled in a temporary directory under fixed names, so that the same input
+gives the same bytes. The compiler stops at assembly text, which is read for native
+instructions and then assembled and linked: one compilation, no disassembler needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from xpu.errors import XpuBuildError
+from xpu.model import BufferAccess, KernelFacts
+from xpu.spec import CompiledCode, Compiler, KernelUnit
+from xpu_backend_cpu.flags import NATIVE, PRELUDE, fingerprint, target_flags
+from xpu_backend_cpu.generated import largest_frame_bytes, native_operations
+from xpu_backend_cpu.process import Processes
+from xpu_backend_cpu.toolchain import Toolchain
+
+_ERROR_LINES: Final = 5
+
+
+class CpuCompiler(Compiler):
+    """Compiles units with one compiler, as many at once as there are workers."""
+
+    def __init__(self, toolchain: Toolchain, workers: int) -> None:
+        self._toolchain = toolchain
+        self._workers = workers
+        self._flags = functools.cache(functools.partial(target_flags, toolchain))
+
+    @property
+    def identity(self) -> str:
+        """Family and version of the compiler."""
+        return self._toolchain.identity
+
+    def native_target(self) -> str:
+        """Name this machine's own instruction set."""
+        return NATIVE
+
+    def fingerprint(self, target: str) -> str:
+        """Return the flags, the prelude's hash and, for native code, the processor's."""
+        return fingerprint(self._flags(target), target)
+
+    def compile(
+        self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
+    ) -> Sequence[CompiledCode | XpuBuildError]:
+        """Compile units, each within `deadline_s` seconds; a failure stands in its place."""
+        processes = Processes()
+        one = functools.partial(self._compile, processes, target, deadline_s)
+        with ThreadPoolExecutor(max_workers=self._workers) as pool:
+            try:
+                return list(pool.map(one, units))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                processes.stop()
+                raise
+
+    def _compile(
+        self, processes: Processes, target: str, deadline_s: float, unit: KernelUnit
+    ) -> CompiledCode | XpuBuildError:
+        try:
+            flags = self._flags(target)
+            with tempfile.TemporaryDirectory(prefix="xpu-cpu-") as name:
+                directory = Path(name)
+                _write(unit, directory)
+                end = time.monotonic() + deadline_s
+                for command in self._commands(unit, flags):
+                    left = end - time.monotonic()
+                    answer = processes.run(command, deadline_s=max(left, 0.0), directory=directory)
+                    if answer.status is None:
+                        return self._late(unit, deadline_s)
+                    if answer.status != 0:
+                        return self._failed(unit, target, answer.errors or answer.output)
+                return _read(unit, directory)
+        except XpuBuildError as error:
+            return XpuBuildError(f"{unit.kernel}: {error}")
+        except OSError as error:
+            return XpuBuildError(
+                f"{unit.kernel}: {self.identity} could not be run in a temporary directory: {error}"
+            )
+
+    def _commands(self, unit: KernelUnit, flags: tuple[str, ...]) -> tuple[list[str], ...]:
+        defines = [f"-D{name}={value}" for name, value in unit.defines.items()]
+        # clang before 16 does not know it, and zig's build cache swallows the report.
+        report = ["-fstack-usage"] if self._toolchain.family == "gcc" else []
+        macros = [f"-DXPU_ENTRY={unit.entry}", *defines]
+        start = [*self._toolchain.command, *flags]
+        return (
+            [*start, *report, *macros, "-I.", "-S", "kernel.c", "-o", "kernel.s"],
+            [*start, "-shared", "kernel.s", "-o", "kernel.so", "-lm"],
+        )
+
+    def _late(self, unit: KernelUnit, deadline_s: float) -> XpuBuildError:
+        return XpuBuildError(
+            f"{unit.kernel}: {self.identity} passed its deadline of {deadline_s:g} s and was "
+            "ended; make the kernel smaller, or give the build a longer deadline"
+        )
+
+    def _failed(self, unit: KernelUnit, target: str, text: str) -> XpuBuildError:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        first = next((at for at, line in enumerate(lines) if "error" in line.lower()), 0)
+        shown = " | ".join(lines[first : first + _ERROR_LINES]) or "it says nothing"
+        return XpuBuildError(
+            f"{unit.kernel}: {self.identity} failed for target {target}: {shown}; "
+            "mend the source, or leave the member out"
+        )
+
+
+def _write(unit: KernelUnit, directory: Path) -> None:
+    prelude = PRELUDE.read_text(encoding="utf-8")
+    reserved = {"kernel.c": unit.text, PRELUDE.name: prelude}
+    for name, text in {**reserved, **unit.includes}.items():
+        path = PurePosixPath(name)
+        is_taken = name in reserved and name in unit.includes
+        if is_taken or path.is_absolute() or ".." in path.parts or not path.parts:
+            raise XpuBuildError(
+                f"a file to include is called {name!r}; allowed: a relative path without '..' "
+                f"that is none of {', '.join(reserved)}"
+            )
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(text, encoding="utf-8")
+
+
+def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
+    code = (directory / "kernel.so").read_bytes()
+    report = directory / "kernel.su"
+    facts = KernelFacts(
+        stack_bytes=largest_frame_bytes(report.read_text() if report.exists() else ""),
+        code_hash=hashlib.sha256(code).hexdigest(),
+    )
+    return CompiledCode(
+        code=code,
+        facts=facts,
+        buffers=tuple(BufferAccess(item.name, item.access) for item in unit.arguments),
+        operations=native_operations((directory / "kernel.s").read_text(errors="replace")),
+    )

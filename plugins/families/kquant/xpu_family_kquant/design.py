@@ -1,0 +1,186 @@
+"""The two designs on K-quant weights, and the weight preparation that they share.
+
+Both compute y (M, N) = x (M, K) times the transpose of W (N, K), W in GGUF blocks, x and y
+float32. `qgemm_tile` decodes weights once for many rows of x; `qmatvec` streams them for one.
+One prepared weight serves both, in every format and on every instruction set.
+Called by the core through `xpu.spec`; names no backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpu.errors import XpuConfigError
+from xpu.model import Constant, Problem
+from xpu.spec import Argument, Design, KernelSource, Preparation
+from xpu_family_kquant import reference
+
+Array = NDArray[np.generic]
+
+GROUP: Final = 16
+"""Weight rows that are interleaved in prepared weights. Source: ``kernels/blocks.h``."""
+
+_DIALECT: Final = "c"
+_FEW_ACTIVATIONS: Final = 4096
+"""Below so many activations their own quantisation error scatters: see `_QuantDesign.verify`."""
+
+
+def _kernel(name: str) -> KernelSource:
+    """Read one kernel and the headers that any of them may include."""
+    folder = resources.files("xpu_family_kquant") / "kernels"
+    headers = {
+        file.name: file.read_text("utf-8")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".h")
+    }
+    return KernelSource(_DIALECT, (folder / name).read_text("utf-8"), headers)
+
+
+def _checked(dialect: str) -> None:
+    if dialect != _DIALECT:
+        raise XpuConfigError(
+            f"the K-quant designs have no source in dialect {dialect!r}, only in {_DIALECT!r}"
+        )
+
+
+def _format(constants: Mapping[str, Constant]) -> str:
+    return str(constants["format"])
+
+
+class BlocksToGroups(Preparation):
+    """Repacking of GGUF blocks into groups of 16 interleaved weight rows, at the same size."""
+
+    argument = "weights"
+
+    def source(self, dialect: str) -> KernelSource:
+        """Return the repacking kernel."""
+        _checked(dialect)
+        return _kernel("prepare.c")
+
+    def sizes(
+        self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]
+    ) -> tuple[int, ...]:
+        """Return n and k."""
+        n, row_bytes = raw_shape
+        return n, row_bytes // reference.BLOCK_BYTES[_format(constants)] * reference.BLOCK_K
+
+    def prepared_bytes(self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]) -> int:
+        """Return the raw size with n rounded up to the group."""
+        n, row_bytes = raw_shape
+        return -(-n // GROUP) * GROUP * row_bytes
+
+
+class _QuantDesign(Design):
+    """What both designs share: all but the kernel and its parameters."""
+
+    problem = ("m", "n", "k")
+    arguments = (
+        Argument("weights", "uint8", "read"),
+        Argument("x", "float32", "read"),
+        Argument("y", "float32", "write"),
+    )
+    preparation = BlocksToGroups()
+
+    def dialects(self) -> tuple[str, ...]:
+        """Name the dialects: C for the host."""
+        return (_DIALECT,)
+
+    def source(self, dialect: str) -> KernelSource:
+        """Return the kernel and its headers."""
+        _checked(dialect)
+        return _kernel(f"{self.name}.c")
+
+    def shapes(
+        self, problem: Problem, constants: Mapping[str, Constant]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes of weights (N, bytes per row), x (M, K) and y (M, N)."""
+        m, n, k = problem.m, problem.n, problem.k
+        width = reference.row_bytes(_format(constants), k)
+        return {"weights": (n, width), "x": (m, k), "y": (m, n)}
+
+    def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
+        """Accept any m and n, and every k that is a positive multiple of the block."""
+        if problem.k <= 0 or problem.k % reference.BLOCK_K:
+            return f"k = {problem.k} is not a positive multiple of {reference.BLOCK_K}"
+        return ""
+
+    def check_constants(self, constants: Mapping[str, Constant]) -> str:
+        """Accept one constant, ``format``."""
+        formats = ", ".join(reference.BLOCK_BYTES)
+        if set(constants) != {"format"}:
+            return f"the constants are {', '.join(constants) or 'none'}; needed: format ({formats})"
+        if constants["format"] not in reference.BLOCK_BYTES:
+            return f"format = {constants['format']!r} is none of {formats}"
+        return ""
+
+    def data(
+        self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
+    ) -> Mapping[str, Array]:
+        """Make random blocks and normally distributed activations."""
+        blocks = reference.random_blocks(_format(constants), problem.n, problem.k, rng)
+        x = rng.standard_normal((problem.m, problem.k), dtype=np.float32)
+        return {"weights": blocks, "x": x}
+
+    def verify(
+        self,
+        problem: Problem,
+        constants: Mapping[str, Constant],
+        inputs: Mapping[str, Array],
+        outputs: Mapping[str, Array],
+        rng: np.random.Generator,
+    ) -> str:
+        """Compare a sample of y with the float64 product; every y of a finite row is finite."""
+        x = np.asarray(inputs["x"], np.float32)
+        y = np.asarray(outputs["y"], np.float32)
+        if y.size == 0:
+            return ""
+        sound = np.isfinite(x).all(axis=1)
+        bad = int(np.count_nonzero(~np.isfinite(y[sound])))
+        if bad:
+            return f"{bad} of {y[sound].size} results are not finite, although their x is"
+        if not sound.any():
+            return ""
+        weights = np.asarray(inputs["weights"], np.uint8)
+        errors = reference.sampled_errors(_format(constants), weights, x[sound], y[sound], rng)
+        # The limit holds on average over activations; few of them may by chance quantise worse.
+        chance = 1.0 if x.size >= _FEW_ACTIVATIONS and errors.size >= GROUP else 2.0
+        rms, largest = float(np.sqrt(np.mean(errors**2))), float(errors.max())
+        if rms > reference.ERROR_RMS * chance or largest > reference.ERROR_MAX:
+            return (
+                f"error of {errors.size} results: rms {rms:.3g} (allowed "
+                f"{reference.ERROR_RMS * chance:g}), largest {largest:.3g} (allowed "
+                f"{reference.ERROR_MAX:g})"
+            )
+        return ""
+
+    def operations(self, problem: Problem) -> int:
+        """Count a multiplication and an addition for each weight and row."""
+        return 2 * problem.m * problem.n * problem.k
+
+
+class QGemmTile(_QuantDesign):
+    """Product in tiles, for prefill and for batches: ``kernels/qgemm_tile.c``.
+
+    Parameters of a member: `tile_m` rows and `tile_n` columns of y per task (`tile_n` a multiple
+    of 16), `tile_k` of a decoded panel (a multiple of 256), `unroll` rows in registers at once,
+    `widen`: 0 multiplies 8-bit integers, 1 a wide floating-point type.
+    """
+
+    name = "qgemm_tile"
+    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen")
+
+
+class QMatVec(_QuantDesign):
+    """Matrix-vector product, for decode: ``kernels/qmatvec.c``.
+
+    Parameters of a member: `rows` groups of 16 weight rows read side by side, `prefetch` bytes
+    asked for ahead in each (0: none), `chunk` groups handed to a worker at a time.
+    """
+
+    name = "qmatvec"
+    parameters = ("rows", "prefetch", "chunk")

@@ -1,0 +1,100 @@
+/* Engine: 8-bit dot products. Weights are unpacked to bytes, activations quantised per 32.
+ *
+ * A panel (16 columns, 256 k) is 64 lines of bytes in the order of the spans of 32, then the scales of
+ * every sub-block, then the mins. Sums live in memory between blocks and in registers within one.
+ */
+#ifndef KQUANT_ENGINE_DOT_H
+#define KQUANT_ENGINE_DOT_H
+
+#include "panel.h"
+#include "dot.h"
+
+enum { ROW_STEP = 1, PANEL_SCALES = 64 * LINE, PANEL_MINS = PANEL_SCALES + SUBS * LINE,
+       PANEL_BYTES = PANEL_MINS + (HAS_MINS ? SUBS * LINE : 0) };
+
+static inline int64_t act_row_bytes(int64_t k) { return k / BLOCK_K * (int64_t)sizeof(quantised); }
+
+static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const float *x, int64_t k)
+{
+    (void)padded_m;
+    return quantise_row(x, k, (quantised *)(rows + row * act_row_bytes(k)));
+}
+
+typedef int machine_state; /* nothing to set up */
+static inline void begin(int64_t m, machine_state *before) { *before = (int)m; }
+static inline void end(const machine_state *before) { (void)before; }
+
+static void decode_panel(const weights *w, int64_t group, int64_t block, uint8_t *panel)
+{
+    const uint8_t *stored = stored_block(w, group, block);
+    for (int slice = 0; slice < SLICES; ++slice) {
+        uint8_t *out = panel + slice * LANES * 4;
+        decode_scales(w, group, block, slice, (float *)(out + PANEL_SCALES), (float *)(out + PANEL_MINS), GROUP);
+#pragma GCC unroll 4
+        for (int quarter = 0; quarter < 4; ++quarter)
+#pragma GCC unroll 8
+            for (int r = 0; r < 8; ++r)
+                decode_line(stored, slice, quarter, r, (vu *)(out + (low_span(quarter) * 8 + r) * LINE),
+                            (vu *)(out + (high_span(quarter) * 8 + r) * LINE));
+    }
+}
+
+/* `count` (a constant) rows times one slice of one panel, added to the sums. */
+INLINE void multiply_rows(const uint8_t *panel, const quantised *x, int64_t x_stride, float *sums, int64_t stride,
+                          const int count)
+{
+    const float *scales = (const float *)(panel + PANEL_SCALES), *mins = (const float *)(panel + PANEL_MINS);
+    vf acc[XPU_UNROLL];
+    for (int i = 0; i < count; ++i) acc[i] = *(vf *)(sums + i * stride);
+    for (int span = 0; span < 8; ++span) {
+        vi dots[XPU_UNROLL][PARTS];
+#pragma GCC unroll 16
+        for (int i = 0; i < count; ++i) start_span(x + i * x_stride, span, dots[i]);
+#pragma GCC unroll 8
+        for (int r = 0; r < 8; ++r) {
+            const vu line = *(const vu *)(panel + (span * 8 + r) * LINE);
+#pragma GCC unroll 16
+            for (int i = 0; i < count; ++i) {
+                vi *dot = &dots[i][r * 4 / SUB_K];
+                *dot = dot4(*dot, line, spread_word((x + i * x_stride)->q + span * 32 + r * 4));
+            }
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < count; ++i)
+            acc[i] = finish_span(acc[i], dots[i], x + i * x_stride, span, scales, mins, GROUP);
+    }
+    for (int i = 0; i < count; ++i) *(vf *)(sums + i * stride) = acc[i];
+}
+
+/* All rows times one slice of one panel. */
+static void multiply_slice(const uint8_t *panel, const quantised *x, int64_t x_stride, float *sums, int64_t stride,
+                           int64_t rows)
+{
+    int64_t i = 0;
+    for (; i + XPU_UNROLL <= rows; i += XPU_UNROLL)
+        multiply_rows(panel, x + i * x_stride, x_stride, sums + i * stride, stride, XPU_UNROLL);
+    if (XPU_UNROLL > 4)
+        for (; i + 4 <= rows; i += 4)
+            multiply_rows(panel, x + i * x_stride, x_stride, sums + i * stride, stride, XPU_UNROLL > 4 ? 4 : 1);
+    for (; i < rows; ++i) multiply_rows(panel, x + i * x_stride, x_stride, sums + i * stride, stride, 1);
+}
+
+/* Sums are rows of lines: [rows][groups][16]. */
+static inline const float *sums_at(const float *sums, int64_t row, int64_t group, int64_t groups)
+{
+    return sums + (row * groups + group) * GROUP;
+}
+
+static void multiply(const panel_run *run, int64_t row, int64_t rows, float *sums)
+{
+    const quantised *x = (const quantised *)run->acts + row * run->k_blocks + run->first;
+    const int64_t stride = run->groups * GROUP;
+    if (run->first == 0) memset(sums, 0, (size_t)(rows * stride) * sizeof *sums);
+    for (int64_t b = 0; b < run->blocks; ++b)
+        for (int64_t g = 0; g < run->groups; ++g)
+            for (int slice = 0; slice < SLICES; ++slice)
+                multiply_slice(run->panels + g * run->group_bytes + b * PANEL_BYTES + slice * LANES * 4, x + b,
+                               run->k_blocks, sums + g * GROUP + slice * LANES, stride, rows);
+}
+
+#endif

@@ -1,0 +1,17 @@
+"""The entry point: what this distribution brings to XPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from xpu.spec import Design, hookimpl
+from xpu_family_kquant.design import QGemmTile, QMatVec
+
+XPU_SPEC_VERSION: Final = 1
+
+
+@hookimpl
+def xpu_designs() -> Iterable[Design]:
+    """Bring the tiled product and the matrix-vector product."""
+    return (QGemmTile(), QMatVec())

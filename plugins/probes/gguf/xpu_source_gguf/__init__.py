@@ -1,0 +1,1 @@
+"""XPU problem source: the weight matrices of a GGUF model file."""

@@ -1,0 +1,1 @@
+"""XPU probe: variants of the matrix-vector product, decided at load."""

@@ -1,0 +1,17 @@
+"""The entry point: what this distribution brings to XPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from xpu.spec import Probe, hookimpl
+from xpu_probe_matvec_variant.probe import MatvecVariant
+
+XPU_SPEC_VERSION: Final = 1
+
+
+@hookimpl
+def xpu_probes() -> Iterable[Probe]:
+    """Bring the probe."""
+    return (MatvecVariant(),)

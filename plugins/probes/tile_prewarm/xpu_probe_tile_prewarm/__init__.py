@@ -1,0 +1,1 @@
+"""XPU probe: tile shapes, decided at load."""

@@ -1,0 +1,80 @@
+"""The project files: every plugin folder has the one shape, and the root repeats them all."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+PACKAGE_KINDS = {
+    "backends": ("backend",),
+    "families": ("family",),
+    "probes": ("probe", "source"),
+}
+
+
+def project(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\s<>=!~;\[]", requirement, maxsplit=1)[0] for requirement in requirements}
+
+
+def test_every_folder_is_a_plugin(root: Path, plugin_folders: list[Path]) -> None:
+    kinds = {path.name for path in (root / "plugins").iterdir() if path.is_dir()}
+    assert kinds <= set(PACKAGE_KINDS)
+    inside = {path for path in (root / "plugins").glob("*/*") if path.is_dir()}
+    assert inside == set(plugin_folders)
+
+
+def test_every_folder_has_the_one_shape(plugin_folders: list[Path]) -> None:
+    for folder in plugin_folders:
+        (package,) = folder.glob("xpu_*")
+        kind = package.name.split("_")[1]
+        assert kind in PACKAGE_KINDS[folder.parent.name], package
+        assert package.name == f"xpu_{kind}_{folder.name}"
+        for needed in ("README.md", f"{package.name}/__init__.py", f"{package.name}/plugin.py"):
+            assert (folder / needed).is_file(), folder / needed
+        assert list((folder / "tests").glob("test_*.py")), folder
+
+
+def test_every_folder_declares_itself_alike(root: Path, plugin_folders: list[Path]) -> None:
+    ours = project(root)
+    for folder in plugin_folders:
+        theirs = project(folder)
+        (package,) = (path.name for path in folder.glob("xpu_*"))
+        declared = theirs["project"]
+        assert theirs["build-system"] == ours["build-system"]
+        assert declared["name"] == package.replace("_", "-")
+        assert declared["requires-python"] == ours["project"]["requires-python"]
+        assert declared["license"] == ours["project"]["license"]
+        assert "xpu-orchestrator" in names(declared["dependencies"])
+        assert declared["entry-points"] == {"xpu": {folder.name: f"{package}.plugin"}}
+        assert theirs["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == [package]
+
+
+def test_the_root_repeats_every_entry_point(root: Path, plugin_folders: list[Path]) -> None:
+    union: dict[str, str] = {}
+    for folder in plugin_folders:
+        union |= project(folder)["project"]["entry-points"]["xpu"]
+    assert project(root)["project"]["entry-points"]["xpu"] == union
+
+
+def test_the_root_builds_and_checks_every_package(root: Path, plugin_folders: list[Path]) -> None:
+    tools = project(root)["tool"]
+    built = set(tools["hatch"]["build"]["targets"]["wheel"]["packages"])
+    packages = [next(iter(folder.glob("xpu_*"))) for folder in plugin_folders]
+    assert built == {"xpu", *(str(package.relative_to(root)) for package in packages)}
+    named = {"xpu", *(package.name for package in packages)}
+    assert set(tools["mypy"]["packages"]) == named
+    assert set(tools["importlinter"]["root_packages"]) == named
+
+
+def test_the_root_depends_on_what_the_folders_do(root: Path, plugin_folders: list[Path]) -> None:
+    ours = project(root)["project"]
+    needed: set[str] = set()
+    for folder in plugin_folders:
+        needed |= names(project(folder)["project"]["dependencies"])
+    assert needed - {ours["name"]} <= names(ours["dependencies"])

@@ -1,0 +1,138 @@
+"""The files that ship: right, quick to read, and described by the schemas beside them."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from xpu.model import DEVICE_FACT_NAMES
+from xpu.settings import Vocabulary, load_settings
+from xpu.settings.files import shipped_directory
+from xpu.settings.schema import schemas
+
+CONFIG = shipped_directory()
+NAMES = ("families", "rules", "buckets", "probes")
+FAMILIES = {f"q{bits}k_{shape}" for bits in (4, 5, 6) for shape in ("tile", "matvec")}
+
+
+def _schema(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((CONFIG / "schema" / f"{name}.schema.json").read_text())
+    return loaded
+
+
+@pytest.fixture
+def kquant() -> Vocabulary:
+    plugin = pytest.importorskip("xpu_family_kquant.plugin")
+    return Vocabulary(designs={design.name: design for design in plugin.xpu_designs()})
+
+
+def test_every_shipped_family_serves_with_its_plugin(kquant: Vocabulary, user: Path) -> None:
+    settings = load_settings(vocabulary=kquant, environ={})
+    assert set(settings.families) == FAMILIES
+    assert not settings.dormant
+    for family in settings.families.values():
+        # A member more than the shipped ones must still be built.
+        assert len(family.members) < family.cap
+        assert family.problem == ("m", "n", "k")
+        assert family.default_for("c") in {member.name for member in family.for_dialect("c")}
+    assert set(settings.probes) == {"tile_prewarm", "matvec_variant"}
+    assert {name for plan in settings.probes.values() for name in plan.families} == FAMILIES
+
+
+def test_every_default_problem_is_one_that_its_families_serve(
+    kquant: Vocabulary, user: Path
+) -> None:
+    settings = load_settings(vocabulary=kquant, environ={})
+    for plan in settings.probes.values():
+        for family in (settings.families[name] for name in plan.families):
+            design = kquant.designs[family.design]
+            for key in plan.problems:
+                sizes = dict(zip(family.problem, map(int, key.split("x")), strict=True))
+                problem = type("Sizes", (), sizes)()
+                assert design.check_problem(problem, family.constants) == ""
+
+
+def test_without_any_plugin_all_is_read_and_all_families_are_dormant(user: Path) -> None:
+    settings = load_settings(environ={})
+    assert set(settings.dormant) == FAMILIES
+    assert {rule.id for rule in settings.rules} == {f"R{number}" for number in range(7)}
+    assert all(plan.families == () for plan in settings.probes.values())
+
+
+def test_shipped_rules_name_core_facts_only(user: Path) -> None:
+    # A base that named a backend's fact would stop every command where that backend is absent.
+    load_settings(environ={}, vocabulary=Vocabulary(device_facts=DEVICE_FACT_NAMES))
+
+
+def test_reading_everything_takes_less_than_ten_milliseconds(
+    kquant: Vocabulary, user: Path
+) -> None:
+    times = []
+    for _ in range(10):
+        start = time.process_time()
+        load_settings(vocabulary=kquant, environ={})
+        times.append(time.process_time() - start)
+    assert min(times) < 0.010
+
+
+def test_the_shipped_schemas_are_those_that_are_generated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["schema", str(tmp_path / "out")])
+    monkeypatch.delitem(sys.modules, "xpu.settings.schema", raising=False)
+    runpy.run_module("xpu.settings.schema", run_name="__main__")
+    made = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    shipped = {path.name: path.read_text() for path in (CONFIG / "schema").iterdir()}
+    assert made == shipped, "run: python -m xpu.settings.schema config/schema"
+    assert set(made) == {f"{name}.schema.json" for name in NAMES} == set(schemas())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_file_is_valid_by_its_schema(name: str) -> None:
+    schema = _schema(name)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(tomllib.loads((CONFIG / f"{name}.toml").read_text()), schema)
+
+
+BROKEN = [
+    ("families", '[familys.q]\ndesign = "d"'),
+    ("families", "[families.q]\ncap = true"),
+    ("families", "[families.q]\ncap = 0"),
+    ("families", '[families.q]\ndesing = "d"'),
+    ("families", "[families.q]\nmembers = [{ tile_m = 8 }]"),
+    ("families", '[families.q]\nmembers = [{ name = "a", tile_m = "8" }]'),
+    ("families", '[families.q]\nmembers = [{ name = "a", dialects = [] }]'),
+    ("families", '[families."a/b"]\ndesign = "d"'),
+    ("families", '[families.q]\nproblem = ["m", "m"]'),
+    ("rules", '[[rules]]\nid = "R1"'),
+    ("rules", '[[rules]]\nid = "R1"\ntitle = "t"\nlimit = true'),
+    ("rules", '[[rules]]\nid = "R1"\ntitle = "t"\nprune_when = 1'),
+    ("rules", '[rules]\nid = "R1"'),
+    ("buckets", '[buckets.b]\nkind = "pow3"'),
+    ("buckets", "[buckets.b]\nvalues = [1.5]"),
+    ("probes", '[probes.p]\nmemory = "hot"'),
+    ("probes", '[probes.p]\nfamilies = "q"'),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), BROKEN)
+def test_schema_and_validator_refuse_the_same(
+    name: str, text: str, refused: Callable[..., str]
+) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(tomllib.loads(text), _schema(name))
+    refused(f"{name}.toml", text)
+
+
+def test_schema_accepts_what_the_tests_configuration_holds(base: Path) -> None:
+    for name in NAMES:
+        jsonschema.validate(tomllib.loads((base / f"{name}.toml").read_text()), _schema(name))

@@ -1,0 +1,10 @@
+"""The compile step: a family's members become code objects with manifests.
+
+It asks a backend's compiler half to compile, keeps what comes out by content, and never
+touches a device. The orchestrator and ``xpu build`` call it.
+"""
+
+from xpu.adaptor.adaptor import Adaptor, Built
+from xpu.adaptor.cache import BuildCache, default_build_cache
+
+__all__ = ["Adaptor", "BuildCache", "Built", "default_build_cache"]

@@ -1,0 +1,145 @@
+"""Build members of a family for one target, each from the cache where it is there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from xpu.adaptor.cache import BuildCache
+from xpu.adaptor.units import member_unit, preparation_unit, unit_key
+from xpu.errors import XpuBuildError
+from xpu.model import Family, KernelFacts, Manifest, Member
+from xpu.registry import Registry
+from xpu.spec import Backend, CompiledCode, Compiler, Design, KernelSource, KernelUnit
+
+COMPILE_DEADLINE_S: Final = 60.0
+"""Seconds that one unit may take to compile. Source: the slowest shipped unit takes 3 s on
+two shared cores; twenty times that is a compiler that hangs."""
+
+
+@attrs.frozen
+class Built:
+    """One kernel's code object, on disk, with its manifest."""
+
+    manifest: Manifest
+    code: Path
+    was_cached: bool
+
+    @property
+    def facts(self) -> KernelFacts:
+        """What the compiler made of it."""
+        return attrs.evolve(self.manifest.footprint, code_hash=self.manifest.code_hash)
+
+
+class Adaptor:
+    """The compile step of one backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        registry: Registry,
+        cache: BuildCache,
+        *,
+        deadline_s: float = COMPILE_DEADLINE_S,
+    ) -> None:
+        self.backend = backend
+        self.cache = cache
+        self._registry = registry
+        self._deadline_s = deadline_s
+        self._compiler: Compiler | None = None
+
+    @property
+    def compiler(self) -> Compiler:
+        """The backend's compiler half, asked for once."""
+        if self._compiler is None:
+            self._compiler = self.backend.compiler()
+        return self._compiler
+
+    def native_target(self) -> str:
+        """Name the target of this machine's device."""
+        return self.compiler.native_target()
+
+    def build(
+        self, family: Family, members: Sequence[Member], target: str
+    ) -> Mapping[str, Built | XpuBuildError]:
+        """Build members by name; one that fails is an error in its place."""
+        design = self._registry.design(family.design)
+        source = self._source(design)
+        units = [member_unit(family, design, source, member) for member in members]
+        names = [member.name for member in members]
+        return dict(zip(names, self._units(units, target), strict=True))
+
+    def recall(
+        self, family: Family, members: Sequence[Member], target: str
+    ) -> Mapping[str, Built | None]:
+        """Return what is built already; None for a member that would have to be compiled."""
+        design = self._registry.design(family.design)
+        source = self._source(design)
+        return {
+            member.name: self._cached(
+                unit_key(member_unit(family, design, source, member), self.compiler, target)
+            )
+            for member in members
+        }
+
+    def preparation(self, family: Family, target: str) -> Built | None:
+        """Build a family's weight preparation; None when its design has none.
+
+        Raises
+        ------
+        XpuBuildError
+            It does not compile; nothing of the family can be served then.
+        """
+        design = self._registry.design(family.design)
+        if design.preparation is None:
+            return None
+        source = design.preparation.source(self.backend.dialect)
+        [built] = self._units([preparation_unit(family, source)], target)
+        if isinstance(built, XpuBuildError):
+            raise built
+        return built
+
+    def _source(self, design: Design) -> KernelSource:
+        source = self._registry.source_for(design.name, self.backend.dialect)
+        if source is None:
+            raise XpuBuildError(
+                f"design {design.name!r} has no source in dialect {self.backend.dialect!r}, which "
+                f"backend {self.backend.name!r} takes; it has: {', '.join(design.dialects())}"
+            )
+        return source
+
+    def _cached(self, key: str) -> Built | None:
+        found = self.cache.find(key)
+        return None if found is None else Built(found[0], found[1], was_cached=True)
+
+    def _units(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
+        keys = [unit_key(unit, self.compiler, target) for unit in units]
+        results: list[Built | XpuBuildError | None] = [self._cached(key) for key in keys]
+        missing = [index for index, result in enumerate(results) if result is None]
+        if missing:
+            wanted = [units[index] for index in missing]
+            compiled = self.compiler.compile(wanted, target, deadline_s=self._deadline_s)
+            for index, code in zip(missing, compiled, strict=True):
+                results[index] = (
+                    code
+                    if isinstance(code, XpuBuildError)
+                    else self._keep(keys[index], units[index], code, target)
+                )
+        return [result for result in results if result is not None]
+
+    def _keep(self, key: str, unit: KernelUnit, code: CompiledCode, target: str) -> Built:
+        manifest = Manifest(
+            kernel=unit.kernel,
+            target=target,
+            code_hash=hashlib.sha256(code.code).hexdigest(),
+            compiler=self.compiler.identity,
+            entry=unit.entry,
+            footprint=attrs.evolve(code.facts, code_hash=None),
+            buffers=code.buffers,
+            operations=code.operations,
+        )
+        return Built(manifest, self.cache.keep(key, code.code, manifest), was_cached=False)

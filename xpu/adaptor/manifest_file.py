@@ -1,0 +1,61 @@
+"""Manifests as TOML: written with tomli-w, read back with every field checked."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import attrs
+import tomli_w
+
+from xpu.errors import XpuBuildError
+from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, Manifest, Operation
+
+
+def manifest_to_toml(manifest: Manifest) -> str:
+    """Write a manifest; an absent fact stays absent, it is never written as 0."""
+    footprint = attrs.asdict(manifest.footprint, filter=lambda _field, value: value is not None)
+    footprint.pop("code_hash", None)
+    document: dict[str, Any] = {
+        "schema": manifest.schema,
+        "kernel": manifest.kernel,
+        "target": manifest.target,
+        "entry": manifest.entry,
+        "code_hash": manifest.code_hash,
+        "compiler": manifest.compiler,
+        "footprint": footprint,
+        "buffers": [attrs.asdict(buffer) for buffer in manifest.buffers],
+        "operations": [attrs.asdict(operation) for operation in manifest.operations],
+    }
+    return tomli_w.dumps(document)
+
+
+def manifest_from_toml(text: str, where: str) -> Manifest:
+    """Read a manifest.
+
+    Raises
+    ------
+    XpuBuildError
+        The text is no manifest, or one of another schema version.
+    """
+    try:
+        document = tomllib.loads(text)
+        schema = document["schema"]
+        if schema != MANIFEST_SCHEMA:
+            raise XpuBuildError(
+                f"{where}: manifest schema {schema!r}; this version reads {MANIFEST_SCHEMA}"
+            )
+        facts = KernelFacts(code_hash=document["code_hash"], **document["footprint"])
+        return Manifest(
+            kernel=document["kernel"],
+            target=document["target"],
+            code_hash=document["code_hash"],
+            compiler=document["compiler"],
+            entry=document["entry"],
+            footprint=facts,
+            buffers=tuple(BufferAccess(**buffer) for buffer in document["buffers"]),
+            operations=tuple(Operation(**operation) for operation in document["operations"]),
+            schema=schema,
+        )
+    except (tomllib.TOMLDecodeError, KeyError, TypeError) as cause:
+        raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause

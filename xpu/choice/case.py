@@ -1,0 +1,118 @@
+"""One call of a choice: what was asked, the result it gives, and the sentences it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from xpu.choice.trial import Outcome
+from xpu.errors import XpuLaunchException
+from xpu.model import ChoiceResult, MemberResult, Source, Verdict, nearest
+
+if TYPE_CHECKING:
+    from xpu.filter import ShapeFilter
+
+
+@attrs.frozen
+class Case:
+    """One call of `ShapeChoice.choose`.
+
+    `notes` gathers what a reader of the result must know. `name` and `build_id` are those
+    of the answer in a store.
+    """
+
+    f: ShapeFilter
+    survivors: tuple[Verdict, ...]
+    memory: str
+    name: str
+    build_id: str
+    notes: list[str] = attrs.field(factory=list)
+
+    @property
+    def title(self) -> str:
+        """Family and problem, as messages name them."""
+        return f"{self.f.name} {self.f.problem.key}"
+
+    @property
+    def names(self) -> list[str]:
+        """The survivors' names in declared order."""
+        return [verdict.candidate.name for verdict in self.survivors]
+
+    @property
+    def default(self) -> str:
+        """The default where it survived, else the first survivor in declared order."""
+        names = self.names
+        return self.f.default if self.f.default in names else names[0]
+
+    def refuse_override(self, member: str) -> None:
+        """Raise unless an override names a survivor.
+
+        Raises
+        ------
+        XpuLaunchException
+            It is unknown, or pruned (with rule, need and limit), or was not built.
+        """
+        if member in self.names:
+            return
+        head = f"{self.title}: the override {member!r}"
+        pruned = next((each for each in self.f.pruned if each.candidate.name == member), None)
+        aside = next((each for each in self.f.aside if each.name == member), None)
+        if pruned is not None:
+            why = f"cannot be launched: {pruned}"
+        elif aside is not None:
+            why = f"is {aside.status}: {' '.join(aside.note.split()) or 'it was not built'}"
+        else:
+            raise XpuLaunchException(f"{head} is no member; {nearest(member, self.names)}")
+        raise XpuLaunchException(f"{head} {why}; clear it or choose from: {', '.join(self.names)}")
+
+    def nothing_timed(self, outcome: Outcome) -> str:
+        """Say of each survivor why it cannot serve."""
+        whys = "; ".join(f"{each.name}: {each.status} ({each.note})" for each in outcome.members)
+        return (
+            f"{self.title}: no member can serve: {whys}; "
+            "mend a member, or override the family to serve one unchecked"
+        )
+
+    def result(
+        self,
+        member: str,
+        source: Source,
+        *,
+        is_stored: bool = False,
+        margin: int | None = None,
+        tie: bool | None = None,
+        measured: tuple[MemberResult, ...] = (),
+        foreign_load: float | None = None,
+    ) -> ChoiceResult:
+        """Return the result that a member serves, with every member the filter knows."""
+        return ChoiceResult(
+            self.f.name,
+            self.f.problem.key,
+            member,
+            source,
+            timed=source == "timed",
+            stored=is_stored,
+            margin_permille=margin,
+            tie=tie,
+            note="; ".join(self.notes),
+            members=_members(self.f, measured),
+            memory=self.memory,
+            foreign_load=foreign_load,
+        )
+
+
+def _members(f: ShapeFilter, measured: tuple[MemberResult, ...]) -> tuple[MemberResult, ...]:
+    found = {result.name: result for result in measured}
+    ruled = [
+        found.get(verdict.candidate.name)
+        or MemberResult(
+            verdict.candidate.name,
+            "survivor" if verdict.is_survivor else "pruned",
+            rule=verdict.rule,
+            need=verdict.need,
+            limit=verdict.limit,
+        )
+        for verdict in f.verdicts
+    ]
+    return (*ruled, *f.aside)

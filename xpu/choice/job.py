@@ -1,0 +1,58 @@
+"""A job: a few launches over fresh buffers, run once, here or in a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from xpu.spec import Device, DeviceArray, Launch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
+
+@attrs.frozen
+class Step:
+    """One launch of a job: the code, and which of the job's buffers it takes."""
+
+    code: Path
+    entry: str
+    launch: Launch
+    buffers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@attrs.frozen
+class Job:
+    """Launches over fresh buffers.
+
+    `buffers` are host arrays to be copied in, or a number of bytes of poisoned memory;
+    `results` are the buffers to be copied out, as bytes.
+    """
+
+    steps: tuple[Step, ...]
+    buffers: tuple[Array | int, ...]
+    results: tuple[int, ...]
+
+
+def run_job(device: Device, job: Job) -> list[Array]:
+    """Run a job on a device and return its results as uint8 arrays."""
+    buffers = [_buffer(device, buffer) for buffer in job.buffers]
+    for step in job.steps:
+        kernel = device.load(step.code, step.entry)
+        taken: Sequence[DeviceArray] = [buffers[index] for index in step.buffers]
+        device.launcher(kernel, step.launch, taken, step.sizes)()
+        device.synchronize()
+    return [device.to_host(buffers[index]) for index in job.results]
+
+
+def _buffer(device: Device, buffer: Array | int) -> DeviceArray:
+    if isinstance(buffer, int):
+        return device.allocate(buffer, poisoned=True)
+    return device.from_host(buffer)

@@ -1,0 +1,237 @@
+"""The probe behind a real trial: checks and times a family's members on a device.
+
+`ShapeChoice` asks it for one check a member and for brackets; it knows nothing of rounds.
+Code that has never run well goes to the worker process first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from xpu.choice.fault import MemberFault
+from xpu.choice.job import Job, Step, run_job
+from xpu.choice.proofs import Proofs
+from xpu.choice.worker import Worker
+from xpu.measure import KernelTimer, rotation_count
+from xpu.model import Constant, Problem, ShapeCandidate
+from xpu.spec import Argument, Design, Device, DeviceArray, Launch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from xpu.spec.design import Arrays
+
+_MEMORY_SHARE: Final = 4
+"""Copies for a cold trial may fill one part in this many of the device's memory."""
+
+
+@attrs.frozen
+class Arm:
+    """One member's code and how it is launched on the trial's problem."""
+
+    code: Path
+    entry: str
+    code_hash: str
+    launch: Launch
+    sizes: tuple[int, ...]
+
+
+@attrs.frozen
+class Subject:
+    """What is tried: a design with a family's constants, on a problem, with these inputs."""
+
+    design: Design
+    constants: Mapping[str, Constant]
+    problem: Problem
+    inputs: Arrays
+    preparation: Arm | None = None
+    prepared_bytes: int = 0
+
+    @property
+    def written(self) -> tuple[Argument, ...]:
+        """The arguments that a launch writes."""
+        return tuple(arg for arg in self.design.arguments if arg.access != "read")
+
+
+class KernelTrial:
+    """Checks and times members; an object that `ShapeChoice.choose` takes as its probe."""
+
+    def __init__(
+        self,
+        device: Device,
+        subject: Subject,
+        arms: Mapping[str, Arm],
+        *,
+        proofs: Proofs,
+        worker: Worker,
+        timer: KernelTimer,
+        rng: np.random.Generator,
+        memory: str = "warm",
+    ) -> None:
+        self._device = device
+        self._subject = subject
+        self._arms = arms
+        self._proofs = proofs
+        self._worker = worker
+        self._timer = timer
+        self._rng = rng
+        self._memory = memory
+        self._sets: list[list[DeviceArray]] = []
+        self._launches: dict[str, Sequence[Callable[[], None]]] = {}
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the inputs a timed bracket goes round."""
+        if self._memory != "cold":
+            return 1
+        subject, facts = self._subject, self._device.facts
+        touched = max(1, subject.design.bytes_touched(subject.problem, subject.constants))
+        wanted = rotation_count(facts.last_level_cache_bytes, touched)
+        most = (facts.memory_bytes or 1 << 33) // _MEMORY_SHARE // touched
+        return max(1, min(wanted, most))
+
+    def check(self, candidate: ShapeCandidate) -> bool:
+        """Run a member once on poisoned outputs and compare with the host reference.
+
+        Raises
+        ------
+        MemberFault
+            The member is wrong, hangs, crashes or cannot be launched.
+        """
+        arm = self._arms[candidate.name]
+        proof = self._proofs.find(arm.code_hash)
+        if proof is not None and proof.status != "well":
+            raise MemberFault(proof.status, proof.note)
+        parts = [arm.code_hash]
+        if self._subject.preparation is not None:
+            parts.append(self._subject.preparation.code_hash)
+        is_proven = all(self._has_run_well(part) for part in parts)
+        try:
+            fault = self._fault_of(self._run(self._job(arm), here=is_proven))
+            if fault:
+                raise MemberFault("wrong", fault)
+        except MemberFault as cause:
+            if cause.status != "failed":
+                self._proofs.record(arm.code_hash, cause.status, cause.note)
+            raise
+        for part in parts:
+            if not self._has_run_well(part):
+                self._proofs.record(part, "well")
+        return True
+
+    def time_ns(self, candidate: ShapeCandidate) -> float:
+        """Return nanoseconds a launch, from one bracket."""
+        launches = self._launches.get(candidate.name)
+        if launches is None:
+            launches = self._launches[candidate.name] = self._prepared_launches(candidate.name)
+            self._timer.warm_up(launches)
+        return self._timer.time_ns(launches)
+
+    def _has_run_well(self, code_hash: str) -> bool:
+        proof = self._proofs.find(code_hash)
+        return proof is not None and proof.status == "well"
+
+    def _run(self, job: Job, *, here: bool) -> list[Any]:
+        if not here:
+            return self._worker.run(job)
+        return list(run_job(self._device, job))
+
+    def _job(self, arm: Arm) -> Job:
+        subject = self._subject
+        buffers: list[Any] = []
+        steps: list[Step] = []
+        taken: list[int] = []
+        for argument in subject.design.arguments:
+            buffers.append(self._initial(argument))
+            taken.append(len(buffers) - 1)
+            preparation = subject.design.preparation
+            if subject.preparation and preparation and argument.name == preparation.argument:
+                buffers.append(subject.prepared_bytes)
+                steps.append(_step(subject.preparation, (taken[-1], len(buffers) - 1)))
+                taken[-1] = len(buffers) - 1
+        steps.append(_step(arm, tuple(taken)))
+        results = tuple(
+            taken[index]
+            for index, argument in enumerate(subject.design.arguments)
+            if argument.access != "read"
+        )
+        return Job(tuple(steps), tuple(buffers), results)
+
+    def _initial(self, argument: Argument) -> Any:
+        if argument.access != "write":
+            return self._subject.inputs[argument.name]
+        return self._bytes_of(argument)
+
+    def _bytes_of(self, argument: Argument) -> int:
+        import math
+
+        import numpy as np
+
+        subject = self._subject
+        shape = subject.design.shapes(subject.problem, subject.constants)[argument.name]
+        return math.prod(shape) * np.dtype(argument.dtype).itemsize
+
+    def _fault_of(self, results: Sequence[Any]) -> str:
+        subject = self._subject
+        shapes = subject.design.shapes(subject.problem, subject.constants)
+        outputs: dict[str, NDArray[Any]] = {}
+        for argument, raw in zip(subject.written, results, strict=True):
+            if argument.access == "write":
+                left = _poison_left(raw, argument.dtype)
+                if left:
+                    return f"{left} elements of {argument.name!r} were not written"
+            outputs[argument.name] = raw.view(argument.dtype).reshape(shapes[argument.name])
+        return subject.design.verify(
+            subject.problem, subject.constants, subject.inputs, outputs, self._rng
+        )
+
+    def _prepared_launches(self, name: str) -> Sequence[Callable[[], None]]:
+        arm = self._arms[name]
+        kernel = self._device.load(arm.code, arm.entry)
+        while len(self._sets) < self.copies:
+            self._sets.append(self._buffer_set(first=not self._sets))
+        return [
+            self._device.launcher(kernel, arm.launch, buffers, arm.sizes) for buffers in self._sets
+        ]
+
+    def _buffer_set(self, *, first: bool) -> list[DeviceArray]:
+        """Make the arguments of a launch; later sets share what is written."""
+        subject, device = self._subject, self._device
+        preparation = subject.design.preparation
+        made: list[DeviceArray] = []
+        for index, argument in enumerate(subject.design.arguments):
+            if argument.access == "write":
+                fresh = device.allocate(self._bytes_of(argument)) if first else self._sets[0][index]
+                made.append(fresh)
+                continue
+            array = device.from_host(subject.inputs[argument.name])
+            if subject.preparation and preparation and argument.name == preparation.argument:
+                array = self._prepare(subject.preparation, array)
+            made.append(array)
+        return made
+
+    def _prepare(self, arm: Arm, raw: DeviceArray) -> DeviceArray:
+        prepared = self._device.allocate(self._subject.prepared_bytes)
+        kernel = self._device.load(arm.code, arm.entry)
+        self._device.launcher(kernel, arm.launch, (raw, prepared), arm.sizes)()
+        self._device.synchronize()
+        return prepared
+
+
+def _step(arm: Arm, buffers: tuple[int, ...]) -> Step:
+    return Step(arm.code, arm.entry, arm.launch, buffers, arm.sizes)
+
+
+def _poison_left(raw: NDArray[Any], dtype: str) -> int:
+    """Count the elements that still hold the poison; of whole numbers it cannot be told."""
+    import numpy as np
+
+    if np.dtype(dtype).kind != "f":
+        return 0
+    size = np.dtype(dtype).itemsize
+    return int(np.count_nonzero((raw.reshape(-1, size) == 0xFF).all(axis=1)))

@@ -1,0 +1,45 @@
+"""What an answer rests on, and under which name it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from xpu.measure import PROTOCOL
+from xpu.model import Verdict
+from xpu.store import build_id
+
+if TYPE_CHECKING:
+    from xpu.filter import ShapeFilter
+
+
+def store_name(f: ShapeFilter) -> str:
+    """Return the name of an answer in a store: ``shape.<family>.<problem key>``."""
+    return f"shape.{f.name}.{f.problem.key}"
+
+
+def answer_build_id(f: ShapeFilter, identity: Mapping[str, str], memory: str) -> str:
+    """Return the build id of an answer: device, driver, memory mode, protocol and code.
+
+    `identity` is what a device adds: dtypes, thread count, power mode and the like.
+    """
+    parts = {
+        "uuid": f.facts.uuid or "",
+        "driver_version": f.facts.driver_version or "",
+        "memory": memory,
+        "protocol": PROTOCOL,
+        **{f"identity.{name}": value for name, value in identity.items()},
+    }
+    return build_id(parts, {verdict.candidate.name: _code(verdict) for verdict in f.survivors})
+
+
+def _code(verdict: Verdict) -> str:
+    candidate = verdict.candidate
+    if candidate.library is not None:
+        return f"library {candidate.library}"
+    code_hash = candidate.code_hash or verdict.kernel.code_hash
+    if code_hash is not None:
+        return f"code {code_hash}"
+    # Nothing is known of the code, so the shape must stand for it.
+    shape = " ".join(f"{name}={size}" for name, size in sorted(candidate.parameters.items()))
+    return f"absent {shape}"

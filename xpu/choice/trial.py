@@ -1,0 +1,225 @@
+"""The trial: which member is read when, and how long it goes on.
+
+Pure scheduling over a probe. Every round visits every arm that is still in once; the
+starting arm rotates, and odd rounds run backwards from their starting arm, because with
+plain rotation a steady drift of the clock would put one arm behind another in most rounds
+and prove a false order. What the readings mean is the decision's business; `ShapeChoice`
+calls this and turns the outcome into an answer.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import attrs
+
+from xpu.choice.decision import LOOKS, Decision, Reading, decide, is_good
+from xpu.choice.fault import MemberFault
+from xpu.model import MemberResult, ShapeCandidate, Status
+
+LEAST_ROUNDS: Final = 5
+"""Rounds that are made whatever they cost. Source: seeds, "Regression guard": N >= 5."""
+
+LEAVES_AT: Final = 1.1
+"""An arm that is so many times the round's best, or more, is on its way out."""
+
+LEAVES_AFTER: Final = 3
+"""Successive rounds of that after which it leaves; one for each arm when there are more.
+
+In as many rounds as there are arms each has started once, so that under a steady drift
+no arm is the last read, and slowest, in all of them. Source: design, "Trial"."""
+
+_WATCHED: Final = (0, 2, *LOOKS[:-1])
+"""Rounds before which the device's load is looked at: the first, one early on, and those
+after a look."""
+
+
+class TrialProbe(Protocol):
+    """What a trial needs: one bracket of a candidate at a time.
+
+    It may also have ``check(candidate) -> bool``: whether the candidate computes what it
+    should. Either may raise: the candidate is then `failed`, or `wrong` from a check,
+    unless a `MemberFault` says otherwise.
+    """
+
+    def time_ns(self, candidate: ShapeCandidate) -> float:
+        """Return nanoseconds a launch, from one bracket; warm-up is not asked for."""
+
+
+@attrs.frozen
+class Outcome:
+    """What a trial found: each arm's result in declared order, and the decision, if any.
+
+    `is_cut`: the budget ended it before the readings did.
+    """
+
+    members: tuple[MemberResult, ...]
+    decision: Decision | None
+    rounds: int
+    is_cut: bool
+
+
+@attrs.define
+class _Arm:
+    """One candidate in the trial."""
+
+    candidate: ShapeCandidate
+    fault: MemberFault | None = None
+    has_left: bool = False
+    streak: int = 0
+
+    @property
+    def is_in(self) -> bool:
+        return self.fault is None and not self.has_left
+
+
+class Trial:
+    """One trial of some candidates through a probe; `run` it once.
+
+    Parameters
+    ----------
+    candidates
+        The arms, in declared order.
+    probe
+        What checks and times them.
+    preferred
+        Place of the default among them; None when it is not there.
+    budget_s
+        Seconds that the rounds should not pass (checks are not counted). The first five
+        rounds are made whatever they take, and a further look is gone for only when it
+        is expected inside the budget.
+    watch
+        Called before the first round, during the trial and after the last one.
+    clock
+        Seconds from any start; what the budget is measured with.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[ShapeCandidate],
+        probe: TrialProbe,
+        *,
+        preferred: int | None,
+        budget_s: float,
+        watch: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._arms = [_Arm(candidate) for candidate in candidates]
+        self._probe = probe
+        self._preferred = preferred
+        self._budget_s = budget_s
+        self._watch = watch
+        self._clock = clock
+        self._rounds: list[list[Reading]] = []
+        self._least_rounds = LEAST_ROUNDS
+        self._patience = 0
+        self._last_start = -1
+        self._is_cut = False
+
+    def run(self) -> Outcome:
+        """Check every candidate, time those that passed, and decide."""
+        self._check()
+        self._patience = max(LEAVES_AFTER, len(self._inside()))
+        started = self._clock()
+        while self._goes_on(started):
+            if len(self._rounds) in _WATCHED:
+                self._watch()
+            self._play_round()
+        self._watch()
+        members = tuple(self._result(index) for index in range(len(self._arms)))
+        return Outcome(members, self._decide(), len(self._rounds), self._is_cut)
+
+    def _check(self) -> None:
+        check = getattr(self._probe, "check", None)
+        if check is None:
+            return
+        for arm in self._arms:
+            try:
+                if not check(arm.candidate):
+                    arm.fault = MemberFault("wrong", "its output is not the reference's")
+            except Exception as error:
+                arm.fault = MemberFault.of(error, "wrong")
+
+    def _inside(self) -> list[int]:
+        return [index for index, arm in enumerate(self._arms) if arm.is_in]
+
+    def _goes_on(self, started: float) -> bool:
+        made, inside = len(self._rounds), len(self._inside())
+        if made < self._least_rounds or inside == 0:
+            return inside > 0
+        if inside == 1 or made >= LOOKS[-1]:
+            return False
+        goal = made
+        if made in LOOKS:
+            decision = self._decide()
+            if decision is None or not decision.is_open:
+                return False
+            goal = LOOKS[LOOKS.index(made) + 1]
+        # Rounds so far foretell those to come; rounds that reach no further look prove nothing.
+        self._is_cut = (self._clock() - started) / made * goal > self._budget_s
+        return not self._is_cut
+
+    def _play_round(self) -> None:
+        row: list[Reading] = [None] * len(self._arms)
+        for index in self._order():
+            arm = self._arms[index]
+            try:
+                row[index] = float(self._probe.time_ns(arm.candidate))
+            except Exception as error:
+                arm.fault = MemberFault.of(error, "failed")
+                self._readmit()
+        self._rounds.append(row)
+        self._see_who_leaves(row)
+
+    def _order(self) -> list[int]:
+        """Return the arms of the next round in the order in which they are read."""
+        inside = self._inside()
+        start = next((arm for arm in inside if arm > self._last_start), inside[0])
+        self._last_start = start
+        turn = inside.index(start)
+        order = inside[turn:] + inside[:turn]
+        return [start, *reversed(order[1:])] if len(self._rounds) % 2 else order
+
+    def _see_who_leaves(self, row: Sequence[Reading]) -> None:
+        inside = self._inside()
+        readings = {arm: reading for arm in inside if is_good(reading := row[arm])}
+        for index, reading in readings.items():
+            # An arm that read badly keeps its streak: the round says nothing of it.
+            arm = self._arms[index]
+            arm.streak = arm.streak + 1 if reading / min(readings.values()) >= LEAVES_AT else 0
+            arm.has_left = arm.streak >= self._patience
+
+    def _readmit(self) -> None:
+        """Take back whoever left: perhaps it was the faulty arm that they were slower than."""
+        if any(arm.has_left for arm in self._arms):
+            self._least_rounds = len(self._rounds) + 1 + LEAST_ROUNDS
+        for arm in self._arms:
+            arm.has_left, arm.streak = False, 0
+
+    def _decide(self) -> Decision | None:
+        able = [index for index, arm in enumerate(self._arms) if arm.fault is None]
+        left = [index for index in able if self._arms[index].has_left]
+        return decide(self._rounds, able, left=left, preferred=self._preferred)
+
+    def _result(self, index: int) -> MemberResult:
+        arm = self._arms[index]
+        readings = [row[index] for row in self._rounds if row[index] is not None]
+        good = [reading for reading in readings if is_good(reading)]
+        status: Status = "left" if arm.has_left else "survivor"
+        note = f"{len(readings) - len(good)} of {len(readings)} readings were bad"
+        if arm.fault is not None:
+            status, note = arm.fault.status, arm.fault.note
+        elif not good:
+            status = "failed"
+        elif len(good) == len(readings):
+            note = ""
+        return MemberResult(
+            arm.candidate.name,
+            status,
+            median_ns=statistics.median(good) if good else None,
+            rounds=len(readings),
+            note=note,
+        )

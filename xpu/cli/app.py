@@ -1,0 +1,114 @@
+"""The group of commands, and the one place where an error becomes a message and a status.
+
+0: done; 1: the work failed, with a named cause; 2: wrong usage or configuration; 130:
+interrupted. No traceback reaches a user.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from typing import Any, Final
+
+import click
+
+from xpu import __version__
+from xpu.errors import XpuConfigError, XpuError
+from xpu.model import nearest
+
+_COMMANDS: Final = {
+    "bench": "xpu.cli.bench:bench",
+    "build": "xpu.cli.build:build",
+    "completion": "xpu.cli.completion:completion",
+    "device": "xpu.cli.device:device",
+    "doctor": "xpu.cli.doctor:doctor",
+    "explain": "xpu.cli.explain:explain",
+    "families": "xpu.cli.families:families",
+    "probe": "xpu.cli.probe:probe",
+    "store": "xpu.cli.store:store",
+}
+
+
+class _Group(click.Group):
+    """Imports a command when it is asked for, so that each costs only what it needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            raise click.UsageError(
+                f"no command is called {args[0]!r}; {nearest(args[0], _COMMANDS)}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="xpu")
+def xpu() -> None:
+    """Find the right shape of a compute kernel on this machine, and remember it.
+
+    Not related to the device that PyTorch calls "xpu".
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and end the process with its status."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its status."""
+    logging.basicConfig(format="xpu: %(message)s", level=logging.WARNING)
+    try:
+        status: Any = xpu.main(arguments, prog_name="xpu", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.Abort:
+        return _fail("interrupted; what was finished is kept", 130)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except KeyboardInterrupt:
+        return _fail("interrupted; what was finished is kept", 130)
+    except BrokenPipeError:
+        # Whoever read the output is gone: nothing is left to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except XpuError as error:
+        return _fail(_told(error), 2 if isinstance(error, XpuConfigError) else 1)
+    except OSError as error:
+        return _fail(str(error), 1)
+    except Exception as error:
+        return _unexpected(error)
+    return status if isinstance(status, int) else 0
+
+
+def _told(error: BaseException) -> str:
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
+
+
+def _fail(message: str, status: int) -> int:
+    click.echo(f"xpu: {message}", err=True)
+    return status
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get("XPU_TRACEBACK") == "1":
+        raise error
+    kind = type(error).__name__
+    return _fail(
+        f"a fault of XPU's own, {kind}: {error}; set XPU_TRACEBACK=1 to see where, and report it", 1
+    )

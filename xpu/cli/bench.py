@@ -1,0 +1,98 @@
+"""``xpu bench``: the time of every survivor on one problem, without asking or telling a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from xpu.cli.output import (
+    device_options,
+    json_option,
+    memory_option,
+    nanoseconds,
+    print_json,
+    print_table,
+)
+
+
+@click.command()
+@click.argument("family")
+@click.argument("problem")
+@memory_option
+@device_options
+@json_option
+def bench(
+    family: str,
+    problem: str,
+    memory: str | None,
+    backend: str | None,
+    device: int,
+    as_json: bool,
+) -> None:
+    """Time a FAMILY's members on a PROBLEM such as 512x4096x4096."""
+    from xpu.cli.places import open_orchestrator
+    from xpu.model import Problem
+
+    with open_orchestrator(backend, device, with_store=False) as orchestrator:
+        declared = orchestrator.settings.family(family)
+        asked = Problem.parse(declared.problem, problem)
+        design = orchestrator.registry.design(declared.design)
+        result = orchestrator.choose(family, asked, memory=memory)
+        name = orchestrator.facts.name or orchestrator.facts.backend
+        default = declared.default_for(orchestrator.backend.dialect)
+    document: dict[str, Any] = {
+        "device": name,
+        "family": family,
+        "problem": asked.key,
+        "memory": result.memory,
+        "choice": result.member,
+        "default": default,
+        "margin_permille": result.margin_permille,
+        "tie": result.tie,
+        "note": result.note,
+        "operations": design.operations(asked),
+        "bytes": design.bytes_touched(asked, declared.constants),
+        "members": [
+            {
+                "name": member.name,
+                "status": member.status,
+                "median_ns": member.median_ns,
+                "rounds": member.rounds,
+                "note": member.note,
+            }
+            for member in result.members
+        ],
+    }
+    if as_json:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def _print(document: dict[str, Any]) -> None:
+    def rate(amount: int, median_ns: float | None) -> str | None:
+        return f"{amount / median_ns:.1f}" if amount and median_ns else None
+
+    marks = {document["choice"]: "winner", document["default"]: "default"}
+    if document["choice"] == document["default"]:
+        marks = {document["choice"]: "winner, default"}
+    print_table(
+        f"{document['device']}: {document['family']} {document['problem']}, {document['memory']}",
+        ["member", "status", "median", "Gop/s", "GB/s", "rounds", "", "note"],
+        [
+            [
+                member["name"],
+                member["status"],
+                nanoseconds(member["median_ns"]),
+                rate(document["operations"], member["median_ns"]),
+                rate(document["bytes"], member["median_ns"]),
+                member["rounds"],
+                marks.get(member["name"], ""),
+                member["note"],
+            ]
+            for member in document["members"]
+        ],
+    )
+    if document["note"]:
+        click.echo(document["note"])

@@ -1,0 +1,142 @@
+"""``xpu build``: compile members and show what the compiler made of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpu.cli.output import json_option, print_json, print_table
+from xpu.errors import XpuBuildError
+
+if TYPE_CHECKING:
+    from xpu.adaptor import Built
+    from xpu.model import Family
+
+
+@click.command()
+@click.argument("families", nargs=-1)
+@click.option("--backend", help="Backend; the first available one when left out.")
+@click.option("--target", help="Target of the compiler; this machine's when left out.")
+@click.option("--out", type=click.Path(path_type=Path), help="Copy code and manifests here.")
+@json_option
+@click.pass_context
+def build(
+    ctx: click.Context,
+    families: tuple[str, ...],
+    backend: str | None,
+    target: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Build FAMILIES (all that the backend's dialect has, when none is named).
+
+    Every member is tried and reported; the status is 1 when one fails.
+    """
+    from xpu.adaptor import Adaptor, BuildCache
+    from xpu.orchestrator import pick_backend, settings_for
+    from xpu.registry import default_registry
+
+    registry = default_registry()
+    settings = settings_for(registry)
+    chosen = [settings.family(name) for name in families]
+    one = pick_backend(registry, backend)
+    if not families:
+        chosen = [
+            family
+            for family in settings.families.values()
+            if registry.source_for(family.design, one.dialect) is not None
+        ]
+    adaptor = Adaptor(one, registry, BuildCache())
+    wanted = target or adaptor.native_target()
+    rows = [row for family in chosen for row in _built(adaptor, family, one.dialect, wanted, out)]
+    if as_json:
+        print_json(rows)
+    else:
+        _print(wanted, rows)
+    if any(row["error"] for row in rows):
+        ctx.exit(1)
+
+
+def _built(
+    adaptor: Any, family: Family, dialect: str, target: str, out: Path | None
+) -> list[dict[str, Any]]:
+    members = family.for_dialect(dialect)
+    results = adaptor.build(family, members[: family.cap], target)
+    rows = []
+    for name, result in results.items():
+        row: dict[str, Any] = {"family": family.name, "member": name, "target": target}
+        if isinstance(result, XpuBuildError):
+            rows.append({**row, "error": str(result)})
+            continue
+        rows.append({**row, "error": "", **_figures(result)})
+        if out is not None:
+            _copy(result, out)
+    rows.extend(
+        {
+            "family": family.name,
+            "member": member.name,
+            "target": target,
+            "error": "",
+            "status": f"capped at {family.cap}",
+        }
+        for member in members[family.cap :]
+    )
+    return rows
+
+
+def _figures(built: Built) -> dict[str, Any]:
+    facts = built.facts
+    return {
+        "status": "cached" if built.was_cached else "built",
+        "registers": facts.registers,
+        "spill_bytes": facts.spill_bytes,
+        "static_shared_bytes": facts.static_shared_bytes,
+        "stack_bytes": facts.stack_bytes,
+        "operations": [operation.instruction for operation in built.manifest.operations],
+        "code_hash": built.manifest.code_hash,
+        "compiler": built.manifest.compiler,
+    }
+
+
+def _copy(built: Built, out: Path) -> None:
+    stem = f"{built.manifest.kernel}.{built.manifest.target}"
+    out.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(built.code, out / f"{stem}.code")
+    shutil.copyfile(built.code.parent / "manifest.toml", out / f"{stem}.toml")
+
+
+def _print(target: str, rows: list[dict[str, Any]]) -> None:
+    print_table(
+        f"Target {target}",
+        [
+            "family",
+            "member",
+            "status",
+            "registers",
+            "spill B",
+            "shared B",
+            "stack B",
+            "operations",
+            "code",
+        ],
+        [
+            [
+                row["family"],
+                row["member"],
+                row.get("status", "failed"),
+                row.get("registers"),
+                row.get("spill_bytes"),
+                row.get("static_shared_bytes"),
+                row.get("stack_bytes"),
+                ", ".join(row.get("operations", ())),
+                row.get("code_hash", "")[:12],
+            ]
+            for row in rows
+        ],
+    )
+    for row in rows:
+        if row["error"]:
+            click.echo(f"xpu: {row['error']}", err=True)

@@ -1,0 +1,128 @@
+"""``xpu explain``: which members a device can run on a problem, and why the others cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpu.cli.output import cell, device_options, json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from xpu.filter import ShapeFilter
+    from xpu.model import Verdict
+
+
+@click.command()
+@click.argument("family")
+@click.argument("problem")
+@click.option(
+    "--facts",
+    "facts_path",
+    type=click.Path(path_type=Path),
+    help="Explain for the device in a facts file instead of this machine's.",
+)
+@device_options
+@json_option
+def explain(
+    family: str,
+    problem: str,
+    facts_path: Path | None,
+    backend: str | None,
+    device: int,
+    as_json: bool,
+) -> None:
+    """Explain a FAMILY's members on a PROBLEM such as 512x4096x4096.
+
+    On this machine members are built, so that rules see what the compiler made of them.
+    For a facts file nothing is built: what the code needs is absent and prunes nothing.
+    """
+    if facts_path is not None:
+        shapes = _by_facts(family, problem, facts_path, backend)
+    else:
+        shapes = _here(family, problem, backend, device)
+    if as_json:
+        print_json(_document(shapes))
+        return
+    _print(shapes)
+
+
+def _here(family: str, problem: str, backend: str | None, device: int) -> ShapeFilter:
+    from xpu.cli.places import open_orchestrator
+    from xpu.model import Problem
+
+    with open_orchestrator(backend, device, with_store=False) as orchestrator:
+        declared = orchestrator.settings.family(family)
+        return orchestrator.considered(family, Problem.parse(declared.problem, problem))
+
+
+def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> ShapeFilter:
+    from xpu.cli.facts_file import read_facts
+    from xpu.filter import ShapeFilter
+    from xpu.model import Problem, ShapeCandidate
+    from xpu.orchestrator import settings_for
+    from xpu.registry import default_registry
+
+    registry = default_registry()
+    settings = settings_for(registry)
+    declared = settings.family(family)
+    further = {name for one in registry.backends.values() for name in one.further_facts}
+    facts = read_facts(path, further)
+    dialect = None if backend is None else registry.backend(backend).dialect
+    shapes = ShapeFilter(
+        family, facts, Problem.parse(declared.problem, problem), rules=settings.rules
+    )
+    for member in declared.members:
+        if dialect is None or member.speaks(dialect):
+            shapes.consider(ShapeCandidate.of(member.name, member.parameters))
+    return shapes
+
+
+def _document(shapes: ShapeFilter) -> dict[str, Any]:
+    return {
+        "family": shapes.name,
+        "problem": shapes.problem.key,
+        "survivors": [_survivor(verdict) for verdict in shapes.survivors],
+        "pruned": [
+            {
+                **_survivor(verdict),
+                "rule": verdict.rule,
+                "title": verdict.title,
+                "need": verdict.need,
+                "limit": verdict.limit,
+            }
+            for verdict in shapes.pruned
+        ],
+        "aside": [
+            {"name": one.name, "status": one.status, "note": one.note} for one in shapes.aside
+        ],
+        "refusal": shapes.refusal(),
+    }
+
+
+def _survivor(verdict: Verdict) -> dict[str, Any]:
+    return {"name": verdict.candidate.name, **verdict.records}
+
+
+def _print(shapes: ShapeFilter) -> None:
+    records = sorted({name for verdict in shapes.verdicts for name in verdict.records})
+    rows = [
+        [
+            verdict.candidate.name,
+            "survivor" if verdict.is_survivor else "pruned",
+            "" if verdict.is_survivor else f"{verdict.rule} {verdict.title}",
+            verdict.need,
+            verdict.limit,
+            *(cell(verdict.records.get(name)) for name in records),
+        ]
+        for verdict in shapes.verdicts
+    ]
+    rows += [[one.name, one.status, one.note, None, None] for one in shapes.aside]
+    print_table(
+        f"{shapes.name} {shapes.problem.key}",
+        ["member", "status", "why", "need", "limit", *records],
+        rows,
+    )
+    if shapes.refusal():
+        click.echo(shapes.refusal())

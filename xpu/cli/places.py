@@ -1,0 +1,28 @@
+"""Where the command line keeps answers and finds its orchestrator."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xpu.orchestrator import Orchestrator
+
+
+def store_directory() -> Path | None:
+    """Return ``$XPU_STORE``, None when that is set and empty, else the platform's place."""
+    named = os.environ.get("XPU_STORE")
+    if named is not None:
+        return Path(named).expanduser() if named else None
+    import platformdirs
+
+    return platformdirs.user_cache_path("xpu", appauthor=False) / "store"
+
+
+def open_orchestrator(backend: str | None, device: int, *, with_store: bool = True) -> Orchestrator:
+    """Return an orchestrator as the command line uses it; the caller closes it."""
+    from xpu.orchestrator import Orchestrator
+
+    store = store_directory() if with_store else None
+    return Orchestrator(store, backend=backend, device=device, tuning="off")

@@ -1,0 +1,109 @@
+"""What ``xpu probe run`` reports: a table a family, or a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xpu.cli.output import nanoseconds, print_table
+
+if TYPE_CHECKING:
+    from xpu.model import ChoiceResult, MemberResult
+    from xpu.probes import ProbeOutcome
+
+
+def result_document(probe: str, result: ChoiceResult) -> dict[str, Any]:
+    """Return one result as JSON has it."""
+    return {
+        "probe": probe,
+        "family": result.family,
+        "problem": result.problem,
+        "choice": result.member or None,
+        "source": result.source,
+        "stored": result.stored,
+        "margin_permille": result.margin_permille,
+        "tie": result.tie,
+        "note": result.note,
+        "memory": result.memory,
+        "members": [
+            {
+                "name": member.name,
+                "status": member.status,
+                "rule": member.rule,
+                "need": member.need,
+                "limit": member.limit,
+                "median_ns": member.median_ns,
+                "rounds": member.rounds,
+                "note": member.note,
+            }
+            for member in result.members
+        ],
+    }
+
+
+def print_report(
+    device: str, outcomes: Sequence[ProbeOutcome], left_out: Mapping[str, int], seconds: float
+) -> None:
+    """Print a table for each probe and family, then what needs a sentence."""
+    click.echo(f"{device}")
+    groups: dict[tuple[str, str], list[ChoiceResult]] = {}
+    for outcome in outcomes:
+        if outcome.result is not None:
+            groups.setdefault((outcome.probe, outcome.result.family), []).append(outcome.result)
+    for (probe, family), results in groups.items():
+        print_table(
+            f"{family} ({probe}, {results[0].memory})",
+            ["problem", "winner", "source", "margin", "time", "survivors", "pruned", "others"],
+            [_row(result) for result in results],
+        )
+    notes = {f"{r.family} {r.problem}: {r.note}" for rs in groups.values() for r in rs if r.note}
+    faults = {
+        f"{r.family} {m.name}: {m.status}: {m.note}"
+        for rs in groups.values()
+        for r in rs
+        for m in r.members
+        if m.note and m.status not in ("survivor", "left")
+    }
+    errors = {f"{one.probe}: {one.error}" for one in outcomes if one.error}
+    for line in sorted(notes | faults | errors):
+        click.echo(line)
+    if left_out:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(left_out.items()))
+        click.echo(f"left out, no family for: {kinds}")
+    click.echo(f"{len(outcomes)} results in {seconds:.1f} s")
+
+
+def _row(result: ChoiceResult) -> list[str]:
+    by_status: dict[str, list[MemberResult]] = {}
+    for member in result.members:
+        by_status.setdefault(member.status, []).append(member)
+    survivors = by_status.pop("survivor", []) + by_status.pop("left", [])
+    pruned = by_status.pop("pruned", [])
+    winner = next((member for member in survivors if member.name == result.member), None)
+    others = [f"{m.name} {status}" for status, members in by_status.items() for m in members]
+    return [
+        result.problem,
+        result.member or "none",
+        result.source,
+        _margin(result),
+        nanoseconds(winner.median_ns if winner else None),
+        ", ".join(_timed(member) for member in survivors),
+        ", ".join(f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned),
+        ", ".join(others),
+    ]
+
+
+def _margin(result: ChoiceResult) -> str:
+    if result.margin_permille is None:
+        return "-"
+    tie = ", tie" if result.tie else ""
+    return f"{result.margin_permille / 10:.1f} %{tie}"
+
+
+def _timed(member: MemberResult) -> str:
+    if member.median_ns is None:
+        return member.name
+    left = " left" if member.status == "left" else ""
+    return f"{member.name} {nanoseconds(member.median_ns)}{left}"

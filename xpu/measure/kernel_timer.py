@@ -1,0 +1,144 @@
+"""One bracket of launches on a clock, and how many launches go into it."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from xpu.errors import XpuConfigError
+from xpu.measure.host_clock import HostClock
+from xpu.spec import TimerTier
+
+Launch = Callable[[], None]
+Launches = Launch | Sequence[Launch]
+
+PROTOCOL: Final = "1"
+"""Version of how time is taken and judged; part of what a remembered answer rests on.
+
+Raise it whenever brackets, rounds or the decision change what an answer means.
+"""
+
+LAUNCHES: Final = 20
+"""Launches of a bracket. Source: seeds, "The discipline": near the launch floor a bracket
+reads up to twelve percent of noise, so a choice uses brackets of twenty launches."""
+
+BRACKET_BUDGET_NS: Final = 500_000
+"""Device time that a bracket may take before it gets fewer launches: 0.5 ms drowns every
+known clock's step, and eight arms of fourteen rounds stay under a tenth of a second."""
+
+
+@attrs.define
+class _Memory:
+    """What is known of launches seen before: nanoseconds of one, and whose turn is next."""
+
+    estimate_ns: float | None = None
+    position: int = 0
+
+
+class KernelTimer:
+    """Takes brackets of launches on a clock.
+
+    Parameters
+    ----------
+    tier
+        The clock; without one the host's, which suits launches that are done when they
+        return.
+    launches
+        Launches of a bracket, at least 1.
+    bracket_budget_ns
+        Device time that a bracket should not pass, in nanoseconds. A bracket has fewer
+        launches when all of them would pass it, but always one.
+
+    Raises
+    ------
+    XpuConfigError
+        `launches` is under 1, or the budget is not above 0.
+
+    Notes
+    -----
+    The estimate of a launch's time and the place in a rotation are kept by the first
+    launch that is given, for as long as the caller keeps that object.
+    """
+
+    def __init__(
+        self,
+        tier: TimerTier | None = None,
+        *,
+        launches: int = LAUNCHES,
+        bracket_budget_ns: float = BRACKET_BUDGET_NS,
+    ) -> None:
+        if launches < 1:
+            raise XpuConfigError(f"a bracket has at least 1 launch; given: launches={launches!r}")
+        if not bracket_budget_ns > 0:
+            raise XpuConfigError(
+                f"a bracket's budget is above 0 ns; given: bracket_budget_ns={bracket_budget_ns!r}"
+            )
+        self.tier: Final = HostClock() if tier is None else tier
+        self._most = launches
+        self._budget_ns = bracket_budget_ns
+        self._known: weakref.WeakKeyDictionary[Launch, _Memory] = weakref.WeakKeyDictionary()
+
+    def time_ns(self, launches: Launches, *, estimate_ns: float | None = None) -> float:
+        """Take one bracket and return nanoseconds a launch.
+
+        Parameters
+        ----------
+        launches
+            One launch, or copies of it on different data. Copies are taken in turn, and
+            the turn goes on across brackets: one comes back after all the others.
+        estimate_ns
+            Nanoseconds of one launch, if the caller knows. Else the last reading counts;
+            of launches never seen, one is timed first and its reading is not returned.
+
+        Returns
+        -------
+        float
+            Nanoseconds a launch; NaN when the clock says that the bracket cannot be
+            believed, or gives no time above 0.
+        """
+        copies = _copies(launches)
+        memory = self._memory_of(copies[0])
+        if estimate_ns is not None:
+            memory.estimate_ns = estimate_ns
+        if memory.estimate_ns is None:
+            self._bracket(copies, memory, 1)
+        return self._bracket(copies, memory, self._count(memory.estimate_ns))
+
+    def warm_up(self, launches: Launches) -> None:
+        """Run every copy once, then one bracket whose reading is only an estimate."""
+        copies = _copies(launches)
+        memory = self._memory_of(copies[0])
+        self._bracket(copies, memory, len(copies))
+        self._bracket(copies, memory, self._count(memory.estimate_ns))
+
+    def _count(self, estimate_ns: float | None) -> int:
+        if estimate_ns is None or not 0 < estimate_ns < math.inf:
+            return 1
+        return min(self._most, max(1, int(self._budget_ns / estimate_ns)))
+
+    def _bracket(self, copies: Sequence[Launch], memory: _Memory, count: int) -> float:
+        start, around = memory.position, len(copies)
+        memory.position = (start + count) % around
+        total = self.tier.bracket_ns([copies[(start + step) % around] for step in range(count)])
+        reading = float(total) / count
+        if not 0 < reading < math.inf:
+            return math.nan
+        memory.estimate_ns = reading
+        return reading
+
+    def _memory_of(self, launch: Launch) -> _Memory:
+        try:
+            return self._known.setdefault(launch, _Memory())
+        except TypeError:  # neither hashable nor weakly referable: nothing can be kept for it
+            return _Memory()
+
+
+def _copies(launches: Launches) -> Sequence[Launch]:
+    copies = (launches,) if callable(launches) else launches
+    if not copies:
+        raise XpuConfigError("a bracket needs at least one launch; given: none")
+    return copies

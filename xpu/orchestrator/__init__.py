@@ -1,0 +1,18 @@
+"""The way into XPU for a program: filter, choice and compiled member behind one `bind`."""
+
+from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.events import Event
+from xpu.orchestrator.op import Op
+from xpu.orchestrator.orchestrator import Orchestrator
+from xpu.orchestrator.startup import pick_backend, settings_for
+from xpu.orchestrator.weights import PreparedWeights
+
+__all__ = [
+    "BoundKernel",
+    "Event",
+    "Op",
+    "Orchestrator",
+    "PreparedWeights",
+    "pick_backend",
+    "settings_for",
+]

@@ -1,0 +1,305 @@
+"""`Orchestrator`: the way into XPU for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from xpu.adaptor import Adaptor, BuildCache
+from xpu.choice import Proofs, ShapeChoice
+from xpu.errors import XpuLaunchException
+from xpu.filter import ShapeFilter
+from xpu.model import ChoiceResult, DeviceFacts, Problem
+from xpu.orchestrator.assembly import Assembly
+from xpu.orchestrator.binder import Binder
+from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.events import Event, Listener
+from xpu.orchestrator.host import Host
+from xpu.orchestrator.op import Op
+from xpu.orchestrator.policy import memory_mode, tuning_policy
+from xpu.orchestrator.service import Service
+from xpu.orchestrator.startup import pick_backend, settings_for
+from xpu.orchestrator.trials import Trials
+from xpu.orchestrator.weights import PreparedWeights
+from xpu.probes import ModelProblems, ProbeOutcome, run_probes
+from xpu.registry import Registry, default_registry
+from xpu.store import Autotune
+
+if TYPE_CHECKING:
+    from xpu.spec.design import Arrays
+
+
+class Orchestrator:
+    """Binds families to problems on one device.
+
+    Parameters
+    ----------
+    store
+        Directory of remembered answers, or None for none.
+    tuning
+        ``off`` (defaults and overrides only), ``stored`` (recall, else the default),
+        ``first-use`` (time at the first bind) or ``load`` (run the configured probes
+        now). None: ``first-use`` when XPU_AUTOTUNE=1, else ``stored``.
+    backend
+        Name of the backend; None for the first that is available.
+    device
+        Number of its device.
+    config
+        A directory or TOML file over the shipped, plugins' and user's configuration.
+    memory
+        ``warm`` or ``cold``: how candidates are timed.
+    build_cache
+        Directory of built code; None for ``$XPU_BUILD_CACHE`` or the platform's.
+    listener
+        Hears of every default served for want of an answer and every answer dropped.
+    registry
+        Plugins to use; None for those installed.
+
+    Raises
+    ------
+    XpuConfigError
+        An argument or the configuration is not acceptable.
+    XpuLaunchException
+        The backend is not available; the message says how to mend that.
+    """
+
+    def __init__(
+        self,
+        store: str | Path | None = None,
+        *,
+        tuning: str | None = None,
+        backend: str | None = None,
+        device: int = 0,
+        config: str | Path | None = None,
+        memory: str = "warm",
+        build_cache: str | Path | None = None,
+        listener: Listener | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        policy = tuning_policy(tuning)
+        self._memory = memory_mode(memory)
+        self.registry = registry or default_registry()
+        self.settings = settings_for(self.registry, config)
+        self.backend = pick_backend(self.registry, backend)
+        self._device = self.backend.open(device)
+        cache = BuildCache(None if build_cache is None else Path(build_cache).expanduser())
+        proofs = Proofs(cache.directory / "proofs", " ".join(self._device.identity().values()))
+        adaptor = Adaptor(self.backend, self.registry, cache)
+        self._assembly = Assembly(self.settings, self.registry, self._device.facts, adaptor, proofs)
+        self._listener = listener
+        self.store = None if store is None else Autotune(store, self._device.facts)
+        self._choice = ShapeChoice(
+            store=self.store,
+            foreign_load=self._device.foreign_load,
+            on_dropped=self._dropped,
+        )
+        self._trials = Trials(self._assembly, self._device, device)
+        self._service = Service(
+            self._assembly, self._choice, self._trials, tuning=policy, listener=listener
+        )
+        self._binder = Binder(self._assembly, self._device, self._service, self._trials)
+        self._bound: dict[tuple[str, str, str], BoundKernel] = {}
+        self._ops: WeakSet[Op] = WeakSet()
+        if policy == "load":
+            self.prewarm()
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """The device as its driver reports it."""
+        return self._device.facts
+
+    @property
+    def shape_choice(self) -> ShapeChoice:
+        """The choice that holds the answers."""
+        return self._choice
+
+    def identity(self) -> Mapping[str, str]:
+        """Return what an answer rests on beside code: device, driver, threads, power mode."""
+        return self._device.identity()
+
+    def time_ns(self, call: Callable[[], None]) -> float:
+        """Return nanoseconds a call, from one bracket of the device's timer."""
+        return self._trials.timer.time_ns(call)
+
+    def bind(self, family: str, *, memory: str | None = None, **sizes: int) -> BoundKernel:
+        """Return the kernel that serves a family on a problem.
+
+        Parameters
+        ----------
+        family
+            Name of the family.
+        memory
+            Memory mode of a trial; the orchestrator's own when None.
+        sizes
+            The problem, for instance ``m=512, n=4096, k=4096``.
+
+        Raises
+        ------
+        XpuConfigError
+            The family or a size is not known.
+        XpuLaunchException
+            No member can serve; the message names each with rule, need and limit.
+        """
+        declared = self.settings.family(family)
+        problem = self._assembly.problem(declared, sizes)
+        mode = self._memory if memory is None else memory_mode(memory)
+        key = (family, problem.key, mode)
+        kernel = self._bound.get(key)
+        if kernel is None:
+            kernel = self._binder.bind(declared, problem, mode)
+            if kernel.is_final:
+                self._bound[key] = kernel
+        return kernel
+
+    def op(self, family: str, *, memory: str | None = None, **sizes: int) -> Op:
+        """Return a callable with one size left open, which the arrays of each call give.
+
+        Raises
+        ------
+        XpuConfigError
+            Not all sizes but one are given.
+        """
+        declared = self.settings.family(family)
+        op = Op(
+            declared,
+            self.registry.design(declared.design),
+            sizes,
+            lambda name, size: self.bind(family, memory=memory, **sizes, **{name: size}),
+        )
+        self._ops.add(op)
+        return op
+
+    def prepare(self, family: str, weights: Any) -> PreparedWeights:
+        """Repack weights once, for any number of calls of a family and its siblings.
+
+        Parameters
+        ----------
+        weights
+            The raw array as the family takes it, for instance uint8 (n, bytes per row).
+
+        Raises
+        ------
+        XpuLaunchException
+            The family takes its weights as they are, or the array is not of its kind.
+        """
+        declared = self.settings.family(family)
+        preparer = self._trials.preparer(declared)
+        if preparer is None:
+            raise XpuLaunchException(f"family {family!r} takes its weights as they are")
+        return preparer.prepare(weights)
+
+    def choose(
+        self,
+        family: str,
+        problem: Problem,
+        *,
+        memory: str | None = None,
+        data: Arrays | None = None,
+    ) -> ChoiceResult:
+        """Recall or time the answer for a problem, whatever the tuning policy.
+
+        Parameters
+        ----------
+        data
+            Arrays to time on, by argument name; random data stands for those not given.
+        """
+        declared = self.settings.family(family)
+        ordered = self._assembly.problem(declared, problem.sizes)
+        mode = self._memory if memory is None else memory_mode(memory)
+        served = self._service.serve(declared, ordered, memory=mode, must_time=True, data=data)
+        self._forget_bound()
+        return served.result
+
+    def considered(self, family: str, problem: Problem) -> ShapeFilter:
+        """Build a family's members and return the filter's word on each."""
+        declared = self.settings.family(family)
+        return self._assembly.assemble(
+            declared, self._assembly.problem(declared, problem.sizes)
+        ).filter
+
+    def prewarm(
+        self, problems: Iterable[tuple[str, Mapping[str, int]]] | None = None
+    ) -> list[ChoiceResult]:
+        """Choose for problems ahead of their first use.
+
+        Parameters
+        ----------
+        problems
+            Pairs of family and sizes; None for all that the configured probes look at.
+        """
+        if problems is not None:
+            return [self.choose(family, Problem(**sizes)) for family, sizes in problems]
+        outcomes = self.run_probes()
+        return [outcome.result for outcome in outcomes if outcome.result is not None]
+
+    def run_probes(
+        self,
+        names: Sequence[str] = (),
+        *,
+        memory: str | None = None,
+        model: ModelProblems | None = None,
+    ) -> Iterator[ProbeOutcome]:
+        """Run probes and yield each result as it comes; see `xpu.probes.run_probes`."""
+        mode = None if memory is None else memory_mode(memory)
+        host = Host(self)
+        return run_probes(host, self.settings, self.registry, names=names, memory=mode, model=model)
+
+    def override(self, family: str, member: str) -> None:
+        """Serve a member untimed until `clear_override`.
+
+        Raises
+        ------
+        XpuConfigError
+            The family is not known. An unknown or pruned member raises at the next bind.
+        """
+        self._service.override(self.settings.family(family).name, member)
+        self._forget_bound()
+
+    def clear_override(self, family: str) -> None:
+        """Undo `override`."""
+        self._service.override(self.settings.family(family).name, None)
+        self._forget_bound()
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Serve defaults untimed while the context is open; stored answers still serve."""
+        return self._choice.hold()
+
+    @property
+    def settled(self) -> bool:
+        """Whether no trial is under way, so that a measurement may be believed."""
+        return self._service.is_settled()
+
+    def wait_settled(self, timeout_s: float | None = None) -> bool:
+        """Wait until no trial is under way; False when the time ran out."""
+        return self._service.wait_settled(timeout_s)
+
+    def close(self) -> None:
+        """Stop the worker process and close the device. Calling it twice is allowed."""
+        self._trials.close()
+        self._device.close()
+
+    def __enter__(self) -> Orchestrator:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _forget_bound(self) -> None:
+        self._bound.clear()
+        for op in self._ops:
+            op.forget()
+
+    def _dropped(self, family: str, problem: str, member: str, text: str) -> None:
+        if self._listener is not None:
+            self._listener(Event("dropped", family, problem, member, text))

@@ -1,0 +1,50 @@
+"""What an orchestrator may do on its own: the tuning policy, and what the environment asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final, Literal, cast
+
+from xpu.errors import XpuConfigError
+from xpu.model import Family, nearest
+
+Tuning = Literal["off", "stored", "first-use", "load"]
+TUNINGS: Final = ("off", "stored", "first-use", "load")
+MEMORY_MODES: Final = ("warm", "cold")
+
+
+def tuning_policy(asked: str | None, environ: Mapping[str, str] = os.environ) -> Tuning:
+    """Return the policy: the program's, else ``first-use`` under XPU_AUTOTUNE=1, else ``stored``.
+
+    Raises
+    ------
+    XpuConfigError
+        The policy or the variable's value is not known.
+    """
+    if asked is not None:
+        if asked not in TUNINGS:
+            raise XpuConfigError(f"tuning={asked!r}: {nearest(asked, TUNINGS)}")
+        return cast("Tuning", asked)
+    flag = environ.get("XPU_AUTOTUNE", "")
+    if flag not in ("", "0", "1"):
+        raise XpuConfigError(f"XPU_AUTOTUNE={flag!r}: allowed are 1 (tune at first use) and 0")
+    return "first-use" if flag == "1" else "stored"
+
+
+def memory_mode(asked: str) -> str:
+    """Return the memory mode when it is known.
+
+    Raises
+    ------
+    XpuConfigError
+        It is not.
+    """
+    if asked not in MEMORY_MODES:
+        raise XpuConfigError(f"memory={asked!r}: {nearest(asked, MEMORY_MODES)}")
+    return asked
+
+
+def forced_member(family: Family, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the member that ``XPU_SHAPE_<FAMILY>`` forces, None when it is not set."""
+    return environ.get(f"XPU_SHAPE_{family.name.upper()}") or None

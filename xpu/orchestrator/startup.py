@@ -1,0 +1,53 @@
+"""What an orchestrator and the command line do first: settings and a backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xpu.errors import XpuConfigError, XpuLaunchException
+from xpu.model import DEVICE_FACT_NAMES
+from xpu.registry import Registry
+from xpu.settings import Settings, Vocabulary, load_settings
+from xpu.spec import Backend
+
+
+def settings_for(registry: Registry, config: str | Path | None = None) -> Settings:
+    """Load and validate all configuration against what the plugins declare.
+
+    Raises
+    ------
+    XpuConfigError
+        A file is not acceptable; the message says where and what is.
+    """
+    facts = set(DEVICE_FACT_NAMES)
+    for backend in registry.backends.values():
+        facts.update(backend.further_facts)
+    vocabulary = Vocabulary(designs=registry.designs, device_facts=frozenset(facts))
+    return load_settings(config=config, plugin_files=registry.config_files, vocabulary=vocabulary)
+
+
+def pick_backend(registry: Registry, name: str | None) -> Backend:
+    """Return a backend by name, or the first that is available.
+
+    Raises
+    ------
+    XpuConfigError
+        No plugin brings a backend of that name.
+    XpuLaunchException
+        It is not available, or none is.
+    """
+    if name is not None:
+        backend = registry.backend(name)
+        state = backend.availability()
+        if not state.is_available:
+            raise XpuLaunchException(f"backend {name!r}: {state.reason}; {state.fix}")
+        return backend
+    reasons = []
+    for backend in registry.backends.values():
+        state = backend.availability()
+        if state.is_available:
+            return backend
+        reasons.append(f"{backend.name}: {state.reason}; {state.fix}")
+    if not reasons:
+        raise XpuConfigError("no backend is installed; see: xpu doctor")
+    raise XpuLaunchException("no backend is available. " + " ".join(reasons))

@@ -1,0 +1,91 @@
+"""Weights prepared once at load, so that a call need not repack them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from xpu.adaptor import Built
+from xpu.choice import Arm
+from xpu.errors import XpuLaunchException
+from xpu.model import Family
+from xpu.spec import Argument, Design, Device, DeviceArray, Launch
+
+
+@attrs.frozen(eq=False, weakref_slot=True)
+class PreparedWeights:
+    """Weights in the layout that the kernels of a format read.
+
+    They serve every member of a family, and every family with the same preparation and
+    constants. The raw array is not needed any more.
+
+    Attributes
+    ----------
+    shape
+        Shape of the raw array that it was made from.
+    nbytes
+        Size in bytes.
+    """
+
+    array: DeviceArray
+    shape: tuple[int, ...]
+    code_hash: str
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.array.nbytes
+
+
+class Preparer:
+    """Runs the weight preparation of one family on one device."""
+
+    def __init__(self, device: Device, family: Family, design: Design, built: Built) -> None:
+        if design.preparation is None:
+            raise XpuLaunchException(f"family {family.name!r} takes its weights as they are")
+        self._device = device
+        self._family = family
+        self._preparation = design.preparation
+        self._kernel = device.load(built.code, built.manifest.entry)
+        self.built = built
+        self.argument = next(
+            argument
+            for argument in design.arguments
+            if argument.name == design.preparation.argument
+        )
+
+    def arm(self, raw_shape: tuple[int, ...]) -> Arm:
+        """Return the preparation as a trial runs it."""
+        sizes = self._preparation.sizes(raw_shape, self._family.constants)
+        manifest = self.built.manifest
+        return Arm(self.built.code, manifest.entry, manifest.code_hash, Launch(), sizes)
+
+    def prepared_bytes(self, raw_shape: tuple[int, ...]) -> int:
+        """Return the size of the prepared array in bytes."""
+        return self._preparation.prepared_bytes(raw_shape, self._family.constants)
+
+    def prepare(self, raw: Any) -> PreparedWeights:
+        """Prepare an array on the device.
+
+        Raises
+        ------
+        XpuLaunchException
+            It cannot be taken, or has another element type.
+        """
+        array = self._device.import_array(raw, writable=False)
+        check_dtype(self._family.name, self.argument, array)
+        prepared = self._device.allocate(self.prepared_bytes(array.shape))
+        sizes = self._preparation.sizes(array.shape, self._family.constants)
+        self._device.launcher(self._kernel, Launch(), (array, prepared), sizes)()
+        self._device.synchronize()
+        return PreparedWeights(prepared, array.shape, self.built.manifest.code_hash)
+
+
+def check_dtype(family: str, argument: Argument, array: DeviceArray) -> None:
+    """Refuse an array of another element type, by name."""
+    if array.dtype != argument.dtype:
+        raise XpuLaunchException(
+            f"family {family!r}: argument {argument.name!r} is {argument.dtype}, "
+            f"given {array.dtype}"
+        )

@@ -1,0 +1,11 @@
+"""Plugins found: what is installed, what it brings, and what became of it.
+
+Each plugin is imported and called on its own, so that a broken one is a record beside
+working ones. The orchestrator and the command line ask here; nothing here reads TOML,
+and nothing here asks a backend for a device.
+"""
+
+from xpu.registry.discover import default_registry, load_plugins
+from xpu.registry.registry import Registry
+
+__all__ = ["Registry", "default_registry", "load_plugins"]

@@ -1,0 +1,255 @@
+"""The frozen view of everything that plugins brought.
+
+A name belongs to the first plugin that brings it; one that comes later with the same
+name contributes nothing and is a ``conflict`` that names both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import attrs
+
+from xpu.errors import XpuConfigError, XpuPluginError
+from xpu.model import DEVICE_FACT_NAMES, PluginRecord, nearest
+from xpu.registry.contribution import Contribution, Found, cause_of, collect, log
+from xpu.spec.backend import Backend
+from xpu.spec.design import Design, KernelSource
+from xpu.spec.probe import Probe
+from xpu.spec.source import ProblemSource
+
+T = TypeVar("T")
+
+
+def _frozen(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    return MappingProxyType(dict(mapping))
+
+
+@attrs.frozen(eq=False)
+class Registry:
+    """What the plugins of this process bring, by name.
+
+    Attributes
+    ----------
+    records
+        What became of each plugin, by plugin name, then distribution.
+    backends, designs, probes, problem_sources
+        What the loaded ones bring.
+    config_files
+        TOML files that plugins ship, with the plugin's name, in loading order.
+    kernel_sources
+        Further dialects of designs, by (design, dialect).
+    """
+
+    records: tuple[PluginRecord, ...] = ()
+    backends: Mapping[str, Backend] = attrs.field(factory=dict, converter=_frozen)
+    designs: Mapping[str, Design] = attrs.field(factory=dict, converter=_frozen)
+    probes: Mapping[str, Probe] = attrs.field(factory=dict, converter=_frozen)
+    problem_sources: Mapping[str, ProblemSource] = attrs.field(factory=dict, converter=_frozen)
+    config_files: tuple[tuple[str, Path], ...] = ()
+    kernel_sources: Mapping[tuple[str, str], KernelSource] = attrs.field(
+        factory=dict, converter=_frozen
+    )
+
+    @classmethod
+    def from_plugins(cls, plugins: Iterable[tuple[str, object, str]]) -> Registry:
+        """Make a registry of plugin objects at hand, without entry points.
+
+        Parameters
+        ----------
+        plugins
+            Name, module (or object) and distribution of each, in loading order.
+        """
+        return assemble(
+            Found(name, distribution, f"object at {id(plugin):#x}", _at_hand(plugin))
+            for name, plugin, distribution in plugins
+        )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Every plugin that is not loaded, with its state, for messages."""
+        return tuple(
+            f"{record.name} ({record.state})" for record in self.records if record.state != "loaded"
+        )
+
+    @property
+    def device_facts(self) -> frozenset[str]:
+        """Names of device facts: the common ones and those that backends declare."""
+        further = (name for backend in self.backends.values() for name in backend.further_facts)
+        return DEVICE_FACT_NAMES.union(further)
+
+    @property
+    def dialects(self) -> frozenset[str]:
+        """Every source dialect that a backend takes or a design has."""
+        own = (dialect for design in self.designs.values() for dialect in design.dialects())
+        taken = (backend.dialect for backend in self.backends.values())
+        return frozenset({*own, *taken, *(dialect for _, dialect in self.kernel_sources)})
+
+    def backend(self, name: str) -> Backend:
+        """Return a backend by name.
+
+        Raises
+        ------
+        XpuConfigError
+            No loaded plugin brings it; the message gives the nearest name.
+        """
+        return self._named("backend", self.backends, name)
+
+    def design(self, name: str) -> Design:
+        """Return a design by name; raises as `backend` does."""
+        return self._named("design", self.designs, name)
+
+    def probe(self, name: str) -> Probe:
+        """Return a probe by name; raises as `backend` does."""
+        return self._named("probe", self.probes, name)
+
+    def source_for(self, design: str, dialect: str) -> KernelSource | None:
+        """Return a design's source in a dialect, its own or one that a plugin adds.
+
+        Returns
+        -------
+        KernelSource or None
+            None when there is no such design or no source in that dialect.
+
+        Raises
+        ------
+        XpuPluginError
+            The design raised when asked for a source that it announces.
+        """
+        own = self.designs.get(design)
+        if own is None or dialect not in own.dialects():
+            return self.kernel_sources.get((design, dialect)) if own is not None else None
+        try:
+            return own.source(dialect)
+        except Exception as error:
+            raise XpuPluginError(
+                f"design {design!r} announces dialect {dialect!r} and could not give its source: "
+                f"{cause_of(error)}"
+            ) from error
+
+    def _named(self, kind: str, mapping: Mapping[str, T], name: str) -> T:
+        if name in mapping:
+            return mapping[name]
+        message = f"no {kind} is called {name!r}; {nearest(name, mapping)}"
+        if self.missing:
+            message += f"; plugins not loaded: {', '.join(self.missing)} (see `xpu doctor`)"
+        raise XpuConfigError(message)
+
+
+def _at_hand(plugin: object) -> Callable[[], object]:
+    return lambda: plugin
+
+
+def assemble(founds: Iterable[Found], records: Iterable[PluginRecord] = ()) -> Registry:
+    """Load plugins in the order given and keep what each may bring.
+
+    Parameters
+    ----------
+    founds
+        The plugins, none of them blocked.
+    records
+        Records of those that are not to be loaded at all.
+    """
+    kept = list(records)
+    accepted: list[Contribution] = []
+    claims: dict[tuple[str, object], Contribution] = {}
+    for outcome in _collected(founds):
+        if isinstance(outcome, PluginRecord):
+            record = outcome
+        else:
+            record = _claim(outcome, claims)
+            if record.state == "loaded":
+                accepted.append(outcome)
+        kept.append(record)
+        _warn(record)
+    kept.sort(key=lambda record: (record.name, record.distribution))
+    return _registry(kept, accepted)
+
+
+def _collected(founds: Iterable[Found]) -> list[Contribution | PluginRecord]:
+    outcomes: list[Contribution | PluginRecord] = []
+    seen: set[int] = set()
+    for found in founds:
+        outcome = collect(found)
+        if isinstance(outcome, Contribution):
+            if id(outcome.plugin) in seen:
+                continue
+            seen.add(id(outcome.plugin))
+        outcomes.append(outcome)
+    # An added source must not take a dialect from the design that has it itself, whatever
+    # the order of the plugins: those that only add come last.
+    return sorted(outcomes, key=lambda it: isinstance(it, Contribution) and bool(it.kernel_sources))
+
+
+def _claim(new: Contribution, claims: dict[tuple[str, object], Contribution]) -> PluginRecord:
+    own: dict[tuple[str, object], Contribution] = {}
+    for claim in _claims(new):
+        holder = claims.get(claim) or own.get(claim)
+        if holder is not None:
+            return new.found.record("conflict", *_conflict(claim, holder, new))
+        own[claim] = new
+    claims.update(own)
+    return new.found.record("loaded")
+
+
+def _claims(given: Contribution) -> Iterator[tuple[str, object]]:
+    yield "entry point", given.found.name
+    for backend in given.backends:
+        yield "backend", backend.name
+    for design in given.designs:
+        yield "design", design.name
+        for dialect in design.dialects():
+            yield "kernel source", (design.name, dialect)
+    for probe in given.probes:
+        yield "probe", probe.name
+    for source in given.problem_sources:
+        yield "problem source", source.name
+    for added in given.kernel_sources:
+        yield "kernel source", (added.design, added.dialect)
+
+
+def _conflict(
+    claim: tuple[str, object], holder: Contribution, new: Contribution
+) -> tuple[str, str]:
+    kind, name = claim
+    if holder is new:
+        return kind, f"it brings {kind} {name!r} twice, and contributes nothing"
+    first = f"plugin {holder.found.name!r} of {holder.found.distribution}"
+    second = f"plugin {new.found.name!r} of {new.found.distribution}"
+    if kind == "entry point":
+        mend = f"uninstall {holder.found.distribution} or {new.found.distribution}"
+    else:
+        mend = f"set XPU_PLUGINS=-{holder.found.name} or XPU_PLUGINS=-{new.found.name}"
+    return kind, (
+        f"{kind} {name!r} is brought by {first} and by {second}; the first serves, the second "
+        f"contributes nothing; {mend}"
+    )
+
+
+def _warn(record: PluginRecord) -> None:
+    if record.state not in ("loaded", "blocked"):
+        log.warning(
+            "plugin %r of %s is set aside: %s at %s: %s",
+            record.name,
+            record.distribution,
+            record.state,
+            record.stage,
+            record.cause,
+        )
+
+
+def _registry(records: list[PluginRecord], accepted: list[Contribution]) -> Registry:
+    return Registry(
+        records=tuple(records),
+        backends={it.name: it for given in accepted for it in given.backends},
+        designs={it.name: it for given in accepted for it in given.designs},
+        probes={it.name: it for given in accepted for it in given.probes},
+        problem_sources={it.name: it for given in accepted for it in given.problem_sources},
+        config_files=tuple((given.found.name, path) for given in accepted for path in given.config),
+        kernel_sources={
+            (it.design or "", it.dialect): it for given in accepted for it in given.kernel_sources
+        },
+    )

@@ -1,0 +1,119 @@
+"""What each configuration file may hold: the one declaration of keys and kinds.
+
+The validator reads it, and `xpu.settings.schema` makes JSON Schemas of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xpu.settings.kinds import (
+    Constant,
+    Entries,
+    Formula,
+    Key,
+    Kind,
+    ListOf,
+    MapOf,
+    Table,
+    Text,
+    Whole,
+)
+
+# Names become parts of file names, symbols and store keys.
+NAME: Final = Text(
+    r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}",
+    wanted="a name of at most 100 letters, digits and _ . + -",
+)
+# Sizes, parameters and dialects are written in expressions and in calls.
+IDENTIFIER: Final = Text(
+    r"[A-Za-z_][A-Za-z0-9_]{0,63}",
+    wanted="a word of at most 64 letters, digits and _, not starting with a digit",
+)
+_DIALECT: Final = Text(r"\*|[A-Za-z_][A-Za-z0-9_]{0,63}", wanted="a dialect, or * for every one")
+_TEXT: Final = Text()
+
+MEMBER: Final = Table(
+    {
+        "name": Key(NAME, "What this member is called in answers and overrides.", True),
+        "dialects": Key(
+            ListOf(IDENTIFIER, least=1),
+            "The source dialects that it exists in; every dialect of the design when absent.",
+        ),
+    },
+    others=Whole(),
+)
+
+FAMILY: Final = Table(
+    {
+        "design": Key(_TEXT, "The kernel design, from a plugin.", is_needed=True),
+        "problem": Key(
+            ListOf(IDENTIFIER, least=1), "The sizes, in the order of a key.", is_needed=True
+        ),
+        "constants": Key(
+            MapOf(Constant(), IDENTIFIER), "What all members share, such as the weight format."
+        ),
+        "buckets": Key(MapOf(NAME, IDENTIFIER), "A bucket policy for each size; exact if absent."),
+        "default": Key(
+            MapOf(NAME, _DIALECT),
+            "For each dialect the member that serves until something is measured.",
+        ),
+        "cap": Key(Whole(least=1), "The most members that are built for one target."),
+        "requires": Key(
+            ListOf(Text(wanted="an expression over member.* in quotes")),
+            "Expressions over member.* that hold for every member.",
+        ),
+        "members": Key(
+            Entries(MEMBER, "name"), "The shapes to choose from, in order.", is_needed=True
+        ),
+    }
+)
+
+RULE: Final = Table(
+    {
+        "id": Key(_TEXT, "R0, R1, ...; several entries may share one.", True),
+        "title": Key(_TEXT, "What it looks at; with the id it names the rule.", True),
+        "need": Key(Formula(), "What a candidate needs."),
+        "limit": Key(Formula(), "What the device has."),
+        "prune_when": Key(
+            Text(wanted="an expression in quotes"), "When it prunes, in need and limit."
+        ),
+        "records": Key(
+            MapOf(Formula(), IDENTIFIER), "What stays on the verdict, pruned or not, by name."
+        ),
+    }
+)
+
+POLICY: Final = Table(
+    {
+        "kind": Key(
+            Text(choices=("exact", "pow2", "list", "linear")), "How it rounds.", is_needed=True
+        ),
+        "round": Key(Text(choices=("up", "down", "nearest")), "Which way; up when absent."),
+        "least": Key(Whole(), "The smallest size in a bucket."),
+        "most": Key(Whole(), "The largest size in a bucket; no limit when absent."),
+        "values": Key(ListOf(Whole(), least=1), "The buckets of a list policy."),
+        "step": Key(Whole(least=1), "The width of a linear policy's buckets."),
+    }
+)
+
+PROBE: Final = Table(
+    {
+        "families": Key(ListOf(NAME, least=1), "What it looks at, in order.", is_needed=True),
+        "problems": Key(
+            ListOf(Text(wanted="a problem's key such as '64x1024x1024'")),
+            "Keys of the problems to look at, sizes in the families' order.",
+        ),
+        "memory": Key(
+            Text(choices=("warm", "cold")), "Whether inputs stay cached; warm if absent."
+        ),
+    }
+)
+
+FILES: Final[dict[str, Kind]] = {
+    "families": MapOf(FAMILY, NAME),
+    "rules": Entries(RULE, "id"),
+    "buckets": MapOf(POLICY, NAME),
+    "probes": MapOf(PROBE, NAME),
+}
+"""The top-level table of each file; ``NAME.toml`` holds table ``NAME``."""
