@@ -136,7 +136,7 @@ def test_results_are_right_and_a_second_call_reuses_the_plan(make):
     for _ in range(3):
         y[:] = np.nan
         assert kernel(x, out=y) is y
-        np.testing.assert_allclose(y, 3 * x + 1, rtol=1e-6)
+        np.testing.assert_allclose(y, 3 * x + 1, rtol=1e-5, atol=1e-5)
     assert len(kernel._plans) == 1
 
 
@@ -237,7 +237,7 @@ def test_threads_that_meet_at_first_use_get_one_trial_and_right_results(make, tm
 
 
 def test_bucketed_sizes_share_an_answer_and_out_of_range_serves_the_default(make, caplog):
-    keys = {"buckets": '{ n = "pow2" }'}
+    keys = {"buckets": '{ n = "pow2_up" }'}
     one = make(tuning="first-use", keys=keys)
     first = one.bind("toy", n=17_000).result
     assert first.problem == "32768"

@@ -225,9 +225,8 @@ class ShapeChoice:
             ).run()
         for member in outcome.members:
             if member.status not in ("survivor", "left"):
-                _log.warning(
-                    "%s: member %s is %s: %s", case.title, member.name, member.status, member.note
-                )
+                what = (case.title, member.name, member.status, member.note)
+                _log.warning("%s: member %s: %s (%s)", *what)
         decision = outcome.decision
         if decision is None:
             raise XpuLaunchException(case.nothing_timed(outcome))

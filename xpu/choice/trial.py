@@ -88,9 +88,10 @@ class Trial:
     preferred
         Place of the default among them; None when it is not there.
     budget_s
-        Seconds that the rounds should not pass (checks are not counted). The first five
-        rounds are made whatever they take, and a further look is gone for only when it
-        is expected inside the budget.
+        Seconds that the rounds should not pass. Checks are not counted, and the first
+        round, in which a probe may set up, only as one like the others. Five rounds are
+        made whatever they take, and a further look is gone for only when it is expected
+        inside the budget.
     watch
         Called before the first round, during the trial and after the last one.
     clock
@@ -117,17 +118,19 @@ class Trial:
         self._least_rounds = LEAST_ROUNDS
         self._patience = 0
         self._last_start = -1
+        self._set_up_s = 0.0
         self._is_cut = False
 
     def run(self) -> Outcome:
         """Check every candidate, time those that passed, and decide."""
         self._check()
         self._patience = max(LEAVES_AFTER, len(self._inside()))
-        started = self._clock()
-        while self._goes_on(started):
+        while self._goes_on():
             if len(self._rounds) in _WATCHED:
                 self._watch()
             self._play_round()
+            if len(self._rounds) == 1:
+                self._set_up_s = self._clock()
         self._watch()
         members = tuple(self._result(index) for index in range(len(self._arms)))
         return Outcome(members, self._decide(), len(self._rounds), self._is_cut)
@@ -146,20 +149,22 @@ class Trial:
     def _inside(self) -> list[int]:
         return [index for index, arm in enumerate(self._arms) if arm.is_in]
 
-    def _goes_on(self, started: float) -> bool:
+    def _goes_on(self) -> bool:
         made, inside = len(self._rounds), len(self._inside())
         if made < self._least_rounds or inside == 0:
             return inside > 0
-        if inside == 1 or made >= LOOKS[-1]:
+        decision = self._decide() if inside == 1 or made in LOOKS else None
+        if made >= LOOKS[-1] or (inside == 1 and decision is not None):
             return False
         goal = made
         if made in LOOKS:
-            decision = self._decide()
             if decision is None or not decision.is_open:
                 return False
             goal = LOOKS[LOOKS.index(made) + 1]
         # Rounds so far foretell those to come; rounds that reach no further look prove nothing.
-        self._is_cut = (self._clock() - started) / made * goal > self._budget_s
+        # The first tells nothing: in it a probe may load code and copy data.
+        round_s = (self._clock() - self._set_up_s) / (made - 1)
+        self._is_cut = round_s * goal > self._budget_s
         return not self._is_cut
 
     def _play_round(self) -> None:

@@ -2,7 +2,7 @@
 
 The parent (`Worker`) sends one job at a time and waits under a deadline; a crash, a hang
 or a device context that went bad takes the process along and nothing else. The child
-(``python -m xpu.choice.worker``) makes the backend anew by calling its class.
+(`xpu.choice.worker_child`) makes the backend anew by calling its class.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from xpu.choice.fault import MemberFault
-from xpu.choice.job import Job, run_job
+from xpu.choice.job import Job
 
 if TYPE_CHECKING:
     from xpu.spec import Backend
@@ -31,7 +31,7 @@ JOB_DEADLINE_S: Final = 20.0
 """Seconds for one job. Source: the largest shipped check takes under 2 s on two shared
 cores without vector instructions; ten times that is a kernel that does not end."""
 
-_LENGTH: Final = struct.Struct("<Q")
+LENGTH: Final = struct.Struct("<Q")
 
 
 class Worker:
@@ -53,9 +53,9 @@ class Worker:
         """
         process = self._started()
         try:
-            _send(process.stdin, job)
+            send(process.stdin, job)
             status, value = _receive(process, self._deadline_s)
-        except _Gone:
+        except Gone:
             raise MemberFault("crashed", self._obituary(process)) from None
         except _Late:
             self.close()
@@ -89,16 +89,16 @@ class Worker:
         self.close()
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "xpu.choice.worker"],
+            [sys.executable, "-m", "xpu.choice.worker_child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environ,
         )
         try:
-            _send(self._process.stdin, self._birth)
+            send(self._process.stdin, self._birth)
             status, value = _receive(self._process, START_DEADLINE_S)
-        except (_Gone, _Late):
+        except (Gone, _Late):
             self.close()
             raise MemberFault("failed", "the worker process did not start") from None
         if status == "error":
@@ -115,30 +115,37 @@ class Worker:
         return f"the worker process ended with exit status {code}"
 
 
-class _Gone(Exception):  # noqa: N818 - private: the child closed its pipe
-    pass
+class Gone(Exception):  # noqa: N818 - it ends a conversation, it is nobody's error
+    """The other side closed its pipe."""
 
 
 class _Late(Exception):  # noqa: N818 - private: the deadline passed
     pass
 
 
-def _send(pipe: IO[bytes] | None, message: Any) -> None:
+def send(pipe: IO[bytes] | None, message: Any) -> None:
+    """Write one message.
+
+    Raises
+    ------
+    Gone
+        The other side closed its pipe.
+    """
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     if pipe is None:
-        raise _Gone
+        raise Gone
     try:
-        pipe.write(_LENGTH.pack(len(data)))
+        pipe.write(LENGTH.pack(len(data)))
         pipe.write(data)
         pipe.flush()
     except OSError:
-        raise _Gone from None
+        raise Gone from None
 
 
 def _receive(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[str, Any]:
     until = time.monotonic() + deadline_s
-    head = _read(process, _LENGTH.size, until)
-    body = _read(process, _LENGTH.unpack(head)[0], until)
+    head = _read(process, LENGTH.size, until)
+    body = _read(process, LENGTH.unpack(head)[0], until)
     # Ours to trust: the child runs this very module, as this very user.
     answer: tuple[str, Any] = pickle.loads(body)  # noqa: S301
     return answer
@@ -146,7 +153,7 @@ def _receive(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[str, 
 
 def _read(process: subprocess.Popen[bytes], count: int, until: float) -> bytes:
     if process.stdout is None:
-        raise _Gone
+        raise Gone
     descriptor, parts = process.stdout.fileno(), []
     while count:
         left = until - time.monotonic()
@@ -154,53 +161,7 @@ def _read(process: subprocess.Popen[bytes], count: int, until: float) -> bytes:
             raise _Late
         part = os.read(descriptor, min(count, 1 << 20))
         if not part:
-            raise _Gone
+            raise Gone
         parts.append(part)
         count -= len(part)
     return b"".join(parts)
-
-
-def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
-    """Run jobs until the parent closes the pipe."""
-    import importlib
-
-    module, qualname, index = _take(commands)
-    try:
-        place: Any = importlib.import_module(module)
-        for part in qualname.split("."):
-            place = getattr(place, part)
-        device = place().open(index)
-    except Exception as cause:
-        _send(answers, ("error", f"{type(cause).__name__}: {cause}"))
-        return
-    _send(answers, ("ready", None))
-    while True:
-        try:
-            job = _take(commands)
-        except EOFError:
-            return
-        try:
-            _send(answers, ("done", run_job(device, job)))
-        except Exception as cause:
-            _send(answers, ("error", f"{type(cause).__name__}: {cause}"))
-
-
-def _take(pipe: IO[bytes]) -> Any:
-    head = pipe.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        raise EOFError
-    return pickle.loads(pipe.read(_LENGTH.unpack(head)[0]))  # noqa: S301 - sent by the parent
-
-
-def _main() -> None:
-    # Ctrl-C is the parent's to handle: it closes the pipe, and this process ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
-    # A kernel that prints must not write into the answers.
-    os.dup2(2, 1)
-    with contextlib.suppress(EOFError, _Gone):
-        _serve(sys.stdin.buffer, answers)
-
-
-if __name__ == "__main__":
-    _main()

@@ -112,10 +112,10 @@ def _directory() -> Path:
 
 def _document(entry: Any) -> dict[str, Any]:
     return {
+        **entry.notes,
         "device_key": entry.device_key,
         "part": entry.part,
         "name": entry.name,
         "value": entry.value,
         "build_id": entry.build_id,
-        **entry.notes,
     }

@@ -20,6 +20,10 @@ def _count() -> Any:
     return attrs.field(default=None, converter=count_or_absent, kw_only=True)
 
 
+def _texts_or_absent(value: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)
+
+
 def _whole() -> Any:
     return attrs.field(default=None, converter=whole_or_absent, kw_only=True)
 
@@ -63,9 +67,7 @@ class DeviceFacts:
     max_grid_y: int | None = _count()
     max_grid_z: int | None = _count()
     matrix_shapes: tuple[str, ...] | None = attrs.field(
-        default=None,
-        converter=attrs.converters.optional(tuple),
-        kw_only=True,
+        default=None, converter=_texts_or_absent, kw_only=True
     )
     source: str | None = attrs.field(default=None, kw_only=True)
     multiprocessor_unit: str | None = attrs.field(default=None, kw_only=True)

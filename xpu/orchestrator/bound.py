@@ -146,7 +146,7 @@ class BoundKernel:
             self._check_shape(argument, value.shape, wanted)
             return value.array, True
         array = self._import(argument, value)
-        check_dtype(self.family, argument, array)
+        check_dtype(self._name(), argument, array)
         self._check_shape(argument, array.shape, wanted)
         if is_prepared and self._preparer is not None and not self._is_empty:
             self._warn_once()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from xpu.errors import XpuConfigError, XpuLaunchException
-from xpu.model import DEVICE_FACT_NAMES
 from xpu.registry import Registry
 from xpu.settings import Settings, Vocabulary, load_settings
 from xpu.spec import Backend
@@ -19,10 +18,9 @@ def settings_for(registry: Registry, config: str | Path | None = None) -> Settin
     XpuConfigError
         A file is not acceptable; the message says where and what is.
     """
-    facts = set(DEVICE_FACT_NAMES)
-    for backend in registry.backends.values():
-        facts.update(backend.further_facts)
-    vocabulary = Vocabulary(designs=registry.designs, device_facts=frozenset(facts))
+    vocabulary = Vocabulary(
+        registry.designs, registry.device_facts, registry.dialects, registry.missing
+    )
     return load_settings(config=config, plugin_files=registry.config_files, vocabulary=vocabulary)
 
 

@@ -82,10 +82,9 @@ class Preparer:
         return PreparedWeights(prepared, array.shape, self.built.manifest.code_hash)
 
 
-def check_dtype(family: str, argument: Argument, array: DeviceArray) -> None:
-    """Refuse an array of another element type, by name."""
+def check_dtype(where: str, argument: Argument, array: DeviceArray) -> None:
+    """Refuse an array of another element type, by name; `where` begins the message."""
     if array.dtype != argument.dtype:
         raise XpuLaunchException(
-            f"family {family!r}: argument {argument.name!r} is {argument.dtype}, "
-            f"given {array.dtype}"
+            f"{where}: argument {argument.name!r} is {argument.dtype}, given {array.dtype}"
         )

@@ -162,7 +162,7 @@ def _why_dormant(entry: FamilyEntry, vocabulary: Vocabulary) -> str:
     place = entry.place("design")
     if place.file.is_users and vocabulary.designs and not vocabulary.missing:
         _known([design], vocabulary.designs, place)
-    reason = f"no loaded plugin brings its design {design!r}"
+    reason = f"no loaded plugin brings its design {design!r}; {nearest(design, vocabulary.designs)}"
     if vocabulary.missing:
         reason += f"; plugins not loaded: {', '.join(vocabulary.missing)} (see `xpu doctor`)"
     return reason

@@ -74,15 +74,21 @@ def hold_for(
         figures = {key: value for key, value in member.values.items() if type(value) is int}
         scope = {f"member.{key}": value for key, value in figures.items()}
         for expression in expressions:
-            _holds(expression, scope, figures, member)
+            _holds(expression, scope, figures, member, place)
 
 
 def _holds(
-    expression: Expression, scope: Mapping[str, Any], figures: Mapping[str, int], member: Entry
+    expression: Expression,
+    scope: Mapping[str, Any],
+    figures: Mapping[str, int],
+    member: Entry,
+    required: Place,
 ) -> None:
     value = expression.evaluate(scope)
     if value:
         return
     has = ", ".join(f"{key} = {figure}" for key, figure in figures.items()) or "no parameter"
     said = "is absent: it reads what this member does not set" if value is None else "is not met"
-    raise member.place().error(f"requires {shown(expression.text)} {said}; the member has {has}")
+    place = member.place()
+    by = "" if required.file == place.file else f"; {required.file} requires it"
+    raise place.error(f"requires {shown(expression.text)} {said}; the member has {has}{by}")

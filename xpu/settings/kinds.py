@@ -163,7 +163,9 @@ class MapOf(Kind):
             raise self.refused(value, place)
         for name, item in value.items():
             if not re.fullmatch(self.names.pattern or ".+", name):
-                raise place.below(name).error(f"found the name {name!r}; {self.names.wanted}")
+                raise place.below(name).error(
+                    f"found the name {name!r}; allowed: {self.names.wanted}"
+                )
             self.item.check(item, place.below(name))
 
     def schema(self) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from xpu.settings.tables import FAMILY, POLICY, PROBE
 class Entry:
     """One table after merging: its values, and the file that gave each key.
 
-    `files` holds sub-keys as well (``default.c``), and under the empty key the file that
-    declared the entry first.
+    `files` holds sub-keys as well (``default.c``), and under the empty key the last file
+    that spoke of the entry: lower ones were most likely right without it.
     """
 
     path: tuple[str, ...]
@@ -37,6 +37,7 @@ class Entry:
 
     def update(self, values: dict[str, Any], file: File) -> None:
         """Replace keys; a table's keys are replaced one by one."""
+        self.files[""] = file
         for key, value in values.items():
             if isinstance(value, dict):
                 self.values[key] = {**self.values.get(key, {}), **value}

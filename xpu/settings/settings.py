@@ -22,7 +22,7 @@ from xpu.model import (
     nearest,
 )
 from xpu.settings.build import Vocabulary, build_buckets, build_families, build_probes
-from xpu.settings.files import BASE_VARIABLE, Config, base_file, layers, read
+from xpu.settings.files import BASE_VARIABLE, Config, Layer, base_file, layers, read
 from xpu.settings.formulas import CORE_PARAMETERS, build_rules
 from xpu.settings.merge import Merged
 
@@ -104,12 +104,8 @@ def load_settings(
         what is allowed.
     """
     vocabulary = vocabulary or Vocabulary()
-    merged = Merged()
-    origins: list[Path] = []
-    for layer in layers(config, plugin_files, os.environ if environ is None else environ):
-        merged.add((file, read(file)) for file in layer)
-        origins += (file.path for file in layer)
-    merged.complete()
+    read_from = layers(config, plugin_files, os.environ if environ is None else environ)
+    merged = _merged(read_from)
     buckets = build_buckets(merged.buckets)
     families, dormant = build_families(merged.families, buckets, vocabulary)
     return Settings(
@@ -117,9 +113,17 @@ def load_settings(
         rules=build_rules(merged.rules, _names(merged, vocabulary)),
         buckets=buckets,
         probes=build_probes(merged.probes, families, dormant),
-        origins=tuple(origins),
+        origins=tuple(file.path for layer in read_from for file in layer),
         dormant=dormant,
     )
+
+
+def _merged(read_from: Iterable[Layer]) -> Merged:
+    merged = Merged()
+    for layer in read_from:
+        merged.add((file, read(file)) for file in layer)
+    merged.complete()
+    return merged
 
 
 def shipped_rules() -> tuple[Rule, ...]:
@@ -138,9 +142,7 @@ def shipped_rules() -> tuple[Rule, ...]:
 @functools.cache
 def _base_rules(directory: str) -> tuple[Rule, ...]:
     file = base_file("rules.toml", {BASE_VARIABLE: directory})
-    merged = Merged()
-    merged.add([(file, read(file))])
-    return build_rules(merged.rules)
+    return build_rules(_merged([[file]]).rules)
 
 
 def _names(merged: Merged, vocabulary: Vocabulary) -> Names:

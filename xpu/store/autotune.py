@@ -93,6 +93,7 @@ class Autotune:
         data = to_bytes(name, entry)
         with self._lock:
             self._memory[name] = entry
+            self._dropped.pop(name, None)
             path = self.path_of(name)
             if path is None:
                 return False
@@ -108,7 +109,11 @@ class Autotune:
             return True
 
     def dropped(self, name: str) -> Entry | None:
-        """Return the answer that `recall` last dropped under a name, until it is forgotten."""
+        """Return the answer that `recall` last dropped under a name.
+
+        It is told until the name has a new answer or is forgotten. The object is the same
+        for as long as the same answer is dropped, also one whose file cannot be deleted.
+        """
         return self._dropped.get(name)
 
     def forget(self, name: str) -> None:
@@ -165,8 +170,9 @@ class Autotune:
                 return found
             stale = found or kept
             if stale is not None:
-                self._dropped[name] = stale
                 self._memory.pop(name, None)
+                if stale != self._dropped.get(name):
+                    self._dropped[name] = stale
             return None
 
     def _read(self, path: Path, build_id: str) -> Entry | None:

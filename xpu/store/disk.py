@@ -69,7 +69,7 @@ def _put(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())  # else a power cut may leave the new name on empty content
-        path.write_bytes(data); temporary.unlink()
+        temporary.replace(path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, KernelFacts, MemberResult, Problem, Rule, ShapeCandidate
+from xpu.store import Autotune
 
 FACTS = DeviceFacts(
     backend="any", uuid="part-1", driver_version="7", multiprocessors=128, wave_width=32
@@ -26,8 +28,8 @@ class FakeProbe:
         *,
         noise: float = 0.0,
         seed: int = 0,
-        clock: Callable[[int], float] = lambda index: 1.0,
-        at: Callable[[str, int, float], Any] = lambda name, count, time: time,
+        clock: Callable[[int], float] = lambda _index: 1.0,
+        at: Callable[[str, int, float], Any] = lambda _name, _count, time: time,
     ) -> None:
         self.times = dict(times)
         self.log: list[str] = []
@@ -73,9 +75,7 @@ def filtered(
     facts: DeviceFacts = FACTS,
     name: str = "q4k_tile",
 ) -> ShapeFilter:
-    f = ShapeFilter(
-        name, facts, Problem(m=512, n=4096, k=4096), rules=(TOO_WIDE,), default=default
-    )
+    f = ShapeFilter(name, facts, Problem(m=512, n=4096, k=4096), rules=(TOO_WIDE,), default=default)
     for member in names:
         code = (hashes or {}).get(member, f"hash of {member}")
         f.consider(ShapeCandidate(member, threads=64), KernelFacts(code_hash=code))
@@ -86,12 +86,12 @@ def filtered(
     return f
 
 
-@pytest.fixture(name="FakeProbe")
+@pytest.fixture(name="fake_probe")
 def _fake_probe() -> type[FakeProbe]:
     return FakeProbe
 
 
-@pytest.fixture(name="CheckingProbe")
+@pytest.fixture(name="checking_probe")
 def _checking_probe() -> type[CheckingProbe]:
     return CheckingProbe
 
@@ -104,3 +104,13 @@ def _named() -> Callable[..., dict[str, float]]:
 @pytest.fixture(name="filtered")
 def _filtered() -> Callable[..., ShapeFilter]:
     return filtered
+
+
+@pytest.fixture(autouse=True)
+def _locks_stay_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Autotune:
+    return Autotune(tmp_path / "store", FACTS)

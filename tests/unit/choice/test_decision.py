@@ -115,7 +115,8 @@ def test_margin_in_permille_of_the_runner_up(
 
 def test_margin_counts_an_arm_that_left_over_its_own_rounds_only() -> None:
     # The clock doubles after the second arm left: its three rounds still say 200.
-    rounds: list[list[float | None]] = [[80.0, 100.0]] * 3 + [[160.0, None]] * 11
+    rounds: list[list[float | None]] = [[80.0, 100.0] for _ in range(3)]
+    rounds += [[160.0, None] for _ in range(11)]
     decision = decide(rounds, (0, 1), left=(1,))
     assert decision is not None
     assert (decision.winner, decision.margin_permille, decision.is_tie) == (0, 200, False)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -29,9 +30,9 @@ def in_rounds(log: list[str], arms: int) -> list[list[str]]:
 
 @pytest.mark.parametrize("arms", range(2, 10))
 def test_every_round_visits_every_arm_once_and_the_start_rotates(
-    FakeProbe: Any, named: Any, arms: int
+    fake_probe: Any, named: Any, arms: int
 ) -> None:
-    probe = FakeProbe(named((100.0,) * arms))
+    probe = fake_probe(named((100.0,) * arms))
     assert run(probe).rounds == 14
     rounds = in_rounds(probe.log, arms)
     names = list(probe.times)
@@ -41,50 +42,50 @@ def test_every_round_visits_every_arm_once_and_the_start_rotates(
         assert visited == [names[(start + step * place) % arms] for place in range(arms)]
 
 
-def test_an_arm_at_twice_the_best_is_read_a_handful_of_times(FakeProbe: Any, named: Any) -> None:
+def test_an_arm_at_twice_the_best_is_read_a_handful_of_times(fake_probe: Any, named: Any) -> None:
     for place in range(3):
         times = [100.0, 101.0, 102.0]
         times[place] = 204.0
-        probe = FakeProbe(named(tuple(times)))
+        probe = fake_probe(named(tuple(times)))
         outcome = run(probe)
         assert Counter(probe.log)[f"t{place}"] == 3
         assert outcome.members[place].status == "left"
         assert outcome.members[place].rounds == 3
-    probe = FakeProbe(named((200.0, *(100.0,) * 7)))
+    probe = fake_probe(named((200.0, *(100.0,) * 7)))
     run(probe)
     assert Counter(probe.log)["t0"] == 8
 
 
-def test_ten_percent_leaves_and_a_little_less_stays(FakeProbe: Any, named: Any) -> None:
+def test_ten_percent_leaves_and_a_little_less_stays(fake_probe: Any, named: Any) -> None:
     for slow, status in ((110.0, "left"), (109.9, "survivor")):
-        assert run(FakeProbe(named((slow, 100.0)))).members[0].status == status
+        assert run(fake_probe(named((slow, 100.0)))).members[0].status == status
 
 
-def test_successive_starts_differ_while_arms_leave(FakeProbe: Any, named: Any) -> None:
-    probe = FakeProbe(named((100.0, 150.0, 99.9, 160.0, 99.8, 170.0, 99.7)))
+def test_successive_starts_differ_while_arms_leave(fake_probe: Any, named: Any) -> None:
+    probe = fake_probe(named((100.0, 150.0, 99.9, 160.0, 99.8, 170.0, 99.7)))
     outcome = run(probe)
     assert Counter(member.status for member in outcome.members) == {"survivor": 4, "left": 3}
     starts = [*(visited[0] for visited in in_rounds(probe.log[:49], 7))]
     starts += [visited[0] for visited in in_rounds(probe.log[49:], 4)]
     assert len(starts) == outcome.rounds
-    assert all(one != other for one, other in zip(starts, starts[1:], strict=False))
+    assert all(one != other for one, other in itertools.pairwise(starts))
 
 
-def test_at_least_five_rounds_even_when_the_others_have_left(FakeProbe: Any, named: Any) -> None:
-    outcome = run(FakeProbe(named((100.0, 300.0))), budget_s=0.0)
+def test_at_least_five_rounds_even_when_the_others_have_left(fake_probe: Any, named: Any) -> None:
+    outcome = run(fake_probe(named((100.0, 300.0))), budget_s=0.0)
     assert [member.rounds for member in outcome.members] == [5, 3]
-    assert run(FakeProbe(named((100.0,)))).rounds == 5
+    assert run(fake_probe(named((100.0,)))).rounds == 5
 
 
 @pytest.mark.parametrize("bad", [0, 0.0, -1, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", range(3))
 def test_an_arm_that_only_reads_badly_never_wins(
-    FakeProbe: Any, named: Any, bad: float, place: int
+    fake_probe: Any, named: Any, bad: float, place: int
 ) -> None:
     def at(name: str, count: int, time: float) -> float:
         return bad if name == f"t{place}" else time
 
-    outcome = run(FakeProbe(named((100.0, 100.0, 100.0)), at=at), preferred=place)
+    outcome = run(fake_probe(named((100.0, 100.0, 100.0)), at=at), preferred=place)
     assert winner(outcome) != f"t{place}"
     assert outcome.members[place].status == "failed"
     assert outcome.members[place].median_ns is None
@@ -96,7 +97,7 @@ def test_an_arm_that_only_reads_badly_never_wins(
 @pytest.mark.parametrize("every", [2, 3, 7])
 @pytest.mark.parametrize("place", range(3))
 def test_an_arm_that_reads_badly_now_and_then_wins_by_its_good_readings(
-    FakeProbe: Any, named: Any, bad: float, every: int, place: int
+    fake_probe: Any, named: Any, bad: float, every: int, place: int
 ) -> None:
     times = [105.0, 108.0, 112.0]
     times[place] = 100.0
@@ -104,32 +105,32 @@ def test_an_arm_that_reads_badly_now_and_then_wins_by_its_good_readings(
     def at(name: str, count: int, time: float) -> float:
         return bad if name == f"t{place}" and count % every == 0 else time
 
-    outcome = run(FakeProbe(named(tuple(times)), at=at))
+    outcome = run(fake_probe(named(tuple(times)), at=at))
     assert winner(outcome) == f"t{place}"
     assert outcome.members[place].median_ns == 100.0
     assert "readings were bad" in outcome.members[place].note
 
 
-def test_a_slow_arm_leaves_through_bad_readings_too(FakeProbe: Any, named: Any) -> None:
+def test_a_slow_arm_leaves_through_bad_readings_too(fake_probe: Any, named: Any) -> None:
     def at(name: str, count: int, time: float) -> float:
         return math.nan if name == "t0" and count % 2 else time
 
-    probe = FakeProbe(named((200.0, 100.0)), at=at)
+    probe = fake_probe(named((200.0, 100.0)), at=at)
     assert winner(run(probe, preferred=0)) == "t1"
     assert Counter(probe.log)["t0"] == 5
 
 
-def test_all_readings_bad_is_no_decision(FakeProbe: Any, named: Any) -> None:
-    outcome = run(FakeProbe(named((0.0, -1.0, math.nan))))
+def test_all_readings_bad_is_no_decision(fake_probe: Any, named: Any) -> None:
+    outcome = run(fake_probe(named((0.0, -1.0, math.nan))))
     assert outcome.decision is None
     assert {member.status for member in outcome.members} == {"failed"}
 
 
 @pytest.mark.parametrize("reading", ["fast", None, 10**400, [1.0], 1j])
 def test_what_is_no_number_is_a_failure_of_the_member(
-    FakeProbe: Any, named: Any, reading: object
+    fake_probe: Any, named: Any, reading: object
 ) -> None:
-    probe = FakeProbe(named((50.0, 100.0)), at=lambda n, c, t: reading if n == "t0" else t)
+    probe = fake_probe(named((50.0, 100.0)), at=lambda n, _c, t: reading if n == "t0" else t)
     outcome = run(probe)
     assert winner(outcome) == "t1"
     assert outcome.members[0].status == "failed"
@@ -137,7 +138,7 @@ def test_what_is_no_number_is_a_failure_of_the_member(
 
 
 def test_checks_come_before_any_reading_and_wrong_ones_are_not_timed(
-    CheckingProbe: Any, named: Any
+    checking_probe: Any, named: Any
 ) -> None:
     faults = {
         "t0": False,
@@ -145,7 +146,7 @@ def test_checks_come_before_any_reading_and_wrong_ones_are_not_timed(
         "t2": MemberFault("hung", "20 s"),
         "t3": MemberFault("crashed", "signal 11"),
     }
-    probe = CheckingProbe(named((10.0,) * 4 + (100.0, 101.0)), faults)
+    probe = checking_probe(named((10.0,) * 4 + (100.0, 101.0)), faults)
     outcome = run(probe)
     assert probe.checked == list(probe.times)
     assert set(probe.log) == {"t4", "t5"}
@@ -156,23 +157,23 @@ def test_checks_come_before_any_reading_and_wrong_ones_are_not_timed(
     assert winner(outcome) == "t4"
 
 
-def test_one_right_member_is_still_read_five_times(CheckingProbe: Any, named: Any) -> None:
-    outcome = run(CheckingProbe(named((10.0, 100.0)), {"t0": False}))
+def test_one_right_member_is_still_read_five_times(checking_probe: Any, named: Any) -> None:
+    outcome = run(checking_probe(named((10.0, 100.0)), {"t0": False}))
     assert winner(outcome) == "t1"
     assert outcome.rounds == 5
     assert outcome.decision is not None
     assert outcome.decision.margin_permille is None
 
 
-def test_none_right_none_timed(CheckingProbe: Any, named: Any) -> None:
-    probe = CheckingProbe(named((10.0, 100.0)), {"t0": False, "t1": 0})
+def test_none_right_none_timed(checking_probe: Any, named: Any) -> None:
+    probe = checking_probe(named((10.0, 100.0)), {"t0": False, "t1": 0})
     assert run(probe).decision is None
     assert probe.log == []
 
 
-@pytest.mark.parametrize("round_of_fault", [0, 1, 4, 9])
+@pytest.mark.parametrize("round_of_fault", [0, 1, 3, 4])
 def test_a_member_that_fails_midway_takes_its_readings_with_it(
-    FakeProbe: Any, named: Any, round_of_fault: int
+    fake_probe: Any, named: Any, round_of_fault: int
 ) -> None:
     def at(name: str, count: int, time: float) -> float:
         if name == "t1" and count == round_of_fault:
@@ -180,7 +181,7 @@ def test_a_member_that_fails_midway_takes_its_readings_with_it(
         return time
 
     # Beside the faulty arm all others were slow enough to leave.
-    probe = FakeProbe(named((106.0, 50.0, 100.0, 250.0)), at=at)
+    probe = fake_probe(named((106.0, 50.0, 100.0, 250.0)), at=at)
     outcome = run(probe)
     assert winner(outcome) == "t2"
     assert outcome.members[1].status == "crashed"
@@ -189,20 +190,20 @@ def test_a_member_that_fails_midway_takes_its_readings_with_it(
     assert outcome.decision.margin_permille == round(1000 * 6 / 106)
 
 
-def test_a_failure_does_not_cut_its_round_short(FakeProbe: Any, named: Any) -> None:
+def test_a_failure_does_not_cut_its_round_short(fake_probe: Any, named: Any) -> None:
     def at(name: str, count: int, time: float) -> float:
         if name == "t1":
             raise RuntimeError
         return time
 
-    probe = FakeProbe(named((100.0, 50.0, 101.0)), at=at)
+    probe = fake_probe(named((100.0, 50.0, 101.0)), at=at)
     assert run(probe).members[1].note == "RuntimeError"
     assert probe.log[:5] == ["t0", "t1", "t2", "t2", "t0"]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
 def test_an_interrupt_passes_through(
-    FakeProbe: Any, CheckingProbe: Any, named: Any, stop: Callable[[], BaseException]
+    fake_probe: Any, checking_probe: Any, named: Any, stop: Callable[[], BaseException]
 ) -> None:
     def at(name: str, count: int, time: float) -> float:
         if count == 2:
@@ -210,9 +211,9 @@ def test_an_interrupt_passes_through(
         return time
 
     with pytest.raises(stop):  # type: ignore[call-overload]
-        run(FakeProbe(named((100.0, 50.0)), at=at))
+        run(fake_probe(named((100.0, 50.0)), at=at))
     with pytest.raises(stop):  # type: ignore[call-overload]
-        run(CheckingProbe(named((100.0, 50.0)), {"t0": stop()}))
+        run(checking_probe(named((100.0, 50.0)), {"t0": stop()}))
 
 
 class Watch:
@@ -234,27 +235,29 @@ class Watch:
     [(0.0, 5, True), (7.9, 8, True), (13.9, 14, True), (23.5, 14, True), (24.5, 24, False)],
 )
 def test_rounds_stay_inside_the_budget(
-    FakeProbe: Any, named: Any, budget_s: float, rounds: int, is_cut: bool
+    fake_probe: Any, named: Any, budget_s: float, rounds: int, is_cut: bool
 ) -> None:
     clock = Watch()
     bracket = clock.bracket(0.5)  # two arms: a second for a round
 
     def at(name: str, count: int, time: float) -> float:
         bracket(name, count, time)
+        if count == 0:
+            clock.now += 100.0  # what a probe sets up once does not count
         # Slower but for one round: proven at the second look, not at the first.
         return 100.0 if name == "t0" and count == 6 else time
 
     outcome = run(
-        FakeProbe(named((104.0, 100.0)), at=at), budget_s=budget_s, clock=lambda: clock.now
+        fake_probe(named((104.0, 100.0)), at=at), budget_s=budget_s, clock=lambda: clock.now
     )
     assert (outcome.rounds, outcome.is_cut) == (rounds, is_cut)
     assert winner(outcome) == ("t0" if is_cut else "t1")
 
 
-def test_checks_do_not_count_against_the_budget(CheckingProbe: Any, named: Any) -> None:
+def test_checks_do_not_count_against_the_budget(checking_probe: Any, named: Any) -> None:
     clock = Watch()
 
-    class Slow(CheckingProbe):  # type: ignore[misc]
+    class Slow(checking_probe):  # type: ignore[misc]
         def check(self, candidate: ShapeCandidate) -> bool:
             clock.now += 1000.0
             return True
@@ -265,15 +268,15 @@ def test_checks_do_not_count_against_the_budget(CheckingProbe: Any, named: Any) 
 
 
 def test_eight_members_take_no_more_brackets_than_the_first_look(
-    FakeProbe: Any, named: Any
+    fake_probe: Any, named: Any
 ) -> None:
-    probe = FakeProbe(named(tuple(100.0 + 1.3 * place for place in range(8))))
+    probe = fake_probe(named(tuple(100.0 + 1.3 * place for place in range(8))))
     assert winner(run(probe)) == "t0"
     assert len(probe.log) == 8 * 14  # 0.06 s at half a millisecond each
 
 
-def test_load_is_watched_before_during_and_after(FakeProbe: Any, named: Any) -> None:
-    probe = FakeProbe(named((100.0, 101.0)))
+def test_load_is_watched_before_during_and_after(fake_probe: Any, named: Any) -> None:
+    probe = fake_probe(named((100.0, 101.0)))
     seen: list[int] = []
     run(probe, watch=lambda: seen.append(len(probe.log)))
     assert seen[0] == 0

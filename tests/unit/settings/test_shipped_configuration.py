@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from xpu.model import DEVICE_FACT_NAMES
+from xpu.model import DEVICE_FACT_NAMES, Problem
 from xpu.settings import Vocabulary, load_settings
 from xpu.settings.files import shipped_directory
 from xpu.settings.schema import schemas
@@ -48,6 +48,22 @@ def test_every_shipped_family_serves_with_its_plugin(kquant: Vocabulary, user: P
     assert {name for plan in settings.probes.values() for name in plan.families} == FAMILIES
 
 
+def test_a_member_is_added_by_a_table_at_the_end_of_the_file(
+    kquant: Vocabulary, user: Path, tmp_path: Path
+) -> None:
+    before = load_settings(vocabulary=kquant, environ={})
+    added = '\n[[families.q4k_tile.members]]\nname = "mine"\n' + "".join(
+        f"{key} = {value}\n"
+        for key, value in before.families["q4k_tile"].members[0].parameters.items()
+    )
+    (tmp_path / "families.toml").write_text((CONFIG / "families.toml").read_text() + added)
+    after = load_settings(vocabulary=kquant, environ={"XPU_CONFIG_DIR": str(tmp_path)})
+    assert after.families["q4k_tile"].members[-1].name == "mine"
+    assert after.families["q4k_tile"].members[:-1] == before.families["q4k_tile"].members
+    for name in FAMILIES - {"q4k_tile"}:
+        assert after.families[name] == before.families[name]
+
+
 def test_every_default_problem_is_one_that_its_families_serve(
     kquant: Vocabulary, user: Path
 ) -> None:
@@ -56,8 +72,7 @@ def test_every_default_problem_is_one_that_its_families_serve(
         for family in (settings.families[name] for name in plan.families):
             design = kquant.designs[family.design]
             for key in plan.problems:
-                sizes = dict(zip(family.problem, map(int, key.split("x")), strict=True))
-                problem = type("Sizes", (), sizes)()
+                problem = Problem.parse(family.problem, key)
                 assert design.check_problem(problem, family.constants) == ""
 
 

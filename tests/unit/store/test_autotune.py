@@ -86,7 +86,10 @@ def test_an_answer_in_memory_of_another_build_is_dropped_too(tmp_path):
     assert store.dropped(NAME).value == "t64x64"
     assert files(tmp_path) == []
     store.remember(NAME, "t8", BUILD)
+    assert store.dropped(NAME) is None
     assert store.recall(NAME, BUILD).value == "t8"
+    assert store.recall(NAME, "next build") is None
+    assert store.dropped(NAME).value == "t8"
     store.forget(NAME)
     assert store.dropped(NAME) is None
     assert store.recall(NAME, BUILD) is None

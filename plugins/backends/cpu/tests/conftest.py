@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from xpu.errors import XpuBuildError
+from xpu.spec import CompiledCode, KernelUnit, Launch
 from xpu_backend_cpu.backend import CpuBackend
 from xpu_backend_cpu.compiler import CpuCompiler
 from xpu_backend_cpu.device import CpuDevice
 from xpu_backend_cpu.toolchain import find_toolchain
-
-from xpu.errors import XpuBuildError
-from xpu.spec import CompiledCode, KernelUnit, Launch
 
 
 def _unit(text: str, entry: str = "kernel_under_test", **defines: str) -> KernelUnit:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from xpu_backend_cpu import plugin
-from xpu_backend_cpu.backend import CpuBackend
 
 from xpu.errors import XpuLaunchException
 from xpu.spec import SPEC_VERSION, Launch, LoadedKernel
+from xpu_backend_cpu import plugin
+from xpu_backend_cpu.backend import CpuBackend
 
 
 def test_the_door_leads_to_one_backend():

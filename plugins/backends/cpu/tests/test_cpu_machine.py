@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from xpu.errors import XpuConfigError
 from xpu_backend_cpu.backend import CpuBackend
 from xpu_backend_cpu.limits import cpu_list, cpu_quota, memory_limit_bytes, worker_count
 from xpu_backend_cpu.machine import FURTHER_FACTS, Machine, read_machine
-
-from xpu.errors import XpuConfigError
 
 X86 = """processor\t: {cpu}
 vendor_id\t: GenuineIntel

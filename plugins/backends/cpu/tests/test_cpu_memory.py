@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xpu_backend_cpu import memory
 
 from xpu.errors import XpuLaunchException
+from xpu_backend_cpu import memory
 
 
 class OldProducer:

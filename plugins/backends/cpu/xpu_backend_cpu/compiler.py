@@ -94,7 +94,7 @@ class CpuCompiler(Compiler):
         start = [*self._toolchain.command, *flags]
         return (
             [*start, *report, *macros, "-I.", "-S", "kernel.c", "-o", "kernel.s"],
-            [*start, "-shared", "kernel.s", "-o", "kernel.so", "-lm"],
+            [*start, "-shared", "-s", "kernel.s", "-o", "kernel.so", "-lm"],
         )
 
     def _late(self, unit: KernelUnit, deadline_s: float) -> XpuBuildError:

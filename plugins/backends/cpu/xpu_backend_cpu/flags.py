@@ -15,7 +15,8 @@ from xpu_backend_cpu.toolchain import Toolchain
 
 NATIVE: Final = "native"
 PRELUDE: Final = Path(__file__).parent / "runtime" / "xpu_c.h"
-_COMMON: Final = ("-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden")
+# -g0: zig writes debug information unasked, and with it the directory's name.
+_COMMON: Final = ("-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-g0")
 _TARGET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from xpu_family_kquant import reference
-from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
 
 from xpu.spec import KernelSource
+from xpu_family_kquant import reference
+from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
 
 # The dialect's prelude as its specification gives it; a backend supplies its own.
 PRELUDE = """

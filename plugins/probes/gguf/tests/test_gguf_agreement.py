@@ -8,6 +8,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
+
 from xpu_source_gguf.source import GgufSource
 from xpu_source_gguf.types import KNOWN, tensor_type
 

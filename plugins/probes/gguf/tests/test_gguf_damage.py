@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from xpu_source_gguf.source import GgufSource
 
 from xpu.errors import XpuConfigError
 from xpu.spec import ModelMatrix
+from xpu_source_gguf.source import GgufSource
 
 Build = Callable[..., Path]
 

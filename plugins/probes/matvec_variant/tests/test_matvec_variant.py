@@ -3,10 +3,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xpu.model import ChoiceResult, ProbePlan, Problem
 from xpu_probe_matvec_variant.plugin import xpu_probes
 from xpu_probe_matvec_variant.probe import MatvecVariant
-
-from xpu.model import ChoiceResult, ProbePlan, Problem
 
 Sizes = tuple[int, int]
 

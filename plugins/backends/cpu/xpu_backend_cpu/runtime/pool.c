@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -26,6 +27,7 @@ enum {
     LINE = 64,
     PAUSES = 32, /* between two looks at the clock */
 };
+static const int64_t POLITE_NS = 5000; /* of spinning, before the core is offered */
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 static const size_t STACK_BYTES = (size_t)8 << 20; /* musl would give 128 KiB */
 
@@ -62,8 +64,8 @@ static struct {
     size_t arena_bytes;
 } pool;
 
-/* Set once before the first launch; see `xpu_cpu_spin_ns`. */
-static int64_t spin_ns = 50000;
+/* Set before the first launch; see `xpu_cpu_spin_ns`. */
+static int64_t spin_ns = 200000;
 
 static void relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -79,19 +81,23 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Spin while the word holds `value`, for a bounded time; gives what it holds then. */
+/* Spin while the word holds `value`, for a bounded time; gives what it holds then. Soon
+ * the core is offered to whoever else may want it, the awaited thread above all: without
+ * that, launches on a machine with one busy core took twice the time of one worker. */
 static int spin(atomic_int *word, int value) {
     int found = atomic_load_explicit(word, memory_order_acquire);
     if (found != value) return found;
     const int64_t end = now_ns() + spin_ns;
-    do {
+    for (;;) {
         for (int i = 0; i < PAUSES; i++) {
             relax();
             found = atomic_load_explicit(word, memory_order_acquire);
             if (found != value) return found;
         }
-    } while (now_ns() < end);
-    return found;
+        const int64_t left = end - now_ns();
+        if (left <= 0) return found;
+        if (left < spin_ns - POLITE_NS) sched_yield();
+    }
 }
 
 /* Sleep while the word holds `value`; may return early. */
@@ -135,6 +141,12 @@ static void finish_slot(void) {
         unpark(&pool.running, 1);
 }
 
+/* Wake two threads; each of them wakes two more while slots are left. In a virtual machine
+ * waking one costs 50 us, which the caller would otherwise pay for every thread. */
+static void wake(void) {
+    if (atomic_load(&pool.unclaimed) && atomic_load(&pool.sleepers)) unpark(&pool.unclaimed, 2);
+}
+
 static void *work(void *unused) {
     for (;;) {
         int slot;
@@ -146,6 +158,7 @@ static void *work(void *unused) {
         atomic_fetch_add(&pool.sleepers, 1);
         park(&pool.unclaimed, 0);
         atomic_fetch_sub(&pool.sleepers, 1);
+        wake();
     }
     return unused;
 }
@@ -209,7 +222,7 @@ static void run_together(const xpu_plan *plan, void *scratch) {
         pool.job.next = 0;
         atomic_store(&pool.running, others);
         atomic_store(&pool.unclaimed, others);
-        if (atomic_load(&pool.sleepers)) unpark(&pool.unclaimed, others);
+        wake();
         run_slot(&pool.job, 0);
         for (int slot; (slot = claim()) != 0; finish_slot()) run_slot(&pool.job, slot);
         for (int left; (left = atomic_load(&pool.running)) != 0;) {

@@ -21,6 +21,13 @@ INLINE vu load_line(const uint8_t *stored, int at, int slice)
     return *(const vu *)(stored + at + slice * LANES * 4);
 }
 
+/* Ask for the lines of a block that lies `ahead` bytes on; 0: do not. */
+INLINE void ask_ahead(const uint8_t *stored, const int ahead)
+{
+    if (ahead)
+        for (int at = 0; at < STORED_BYTES; at += LINE) __builtin_prefetch(stored + ahead + at, 0, 3);
+}
+
 /* q of 4 k: `*low` and `*high` hold one byte per k, unsigned (Q6_K: not yet less 32). */
 INLINE void decode_line(const uint8_t *stored, int slice, int quarter, int r, vu *low, vu *high)
 {

@@ -1,7 +1,7 @@
 /* Engine: weights dequantised to bfloat16 panels, bfloat16 activations, matrix tiles (AMX).
  *
  * Rows of x are padded to 16 and stored tile by tile, [k / 256][m / 16][8] tiles of 16 rows x 32 k and
- * 1 KiB, so that what one panel meets lies in one piece. Sums are tiles too: [rows / 16][groups].
+ * 1 KiB, so that what one panel meets lies in one piece. Sums are tiles too: [groups / 2][rows / 16][2].
  * A panel (16 columns, 256 k) is 8 such tiles, one per span of 32; line j of a tile holds, for each of
  * the 16 columns, the weights of k = 2j and 2j + 1 side by side, as the instruction wants them.
  *
@@ -11,9 +11,10 @@
 #ifndef KQUANT_ENGINE_AMX_H
 #define KQUANT_ENGINE_AMX_H
 
-#include "panel.h"
+#include "task.h"
 
-enum { TILE_ROWS = 16, ROW_STEP = TILE_ROWS, TILE_K = 32, TILE_BYTES = 1024, PANEL_BYTES = BLOCK_K / TILE_K * TILE_BYTES };
+enum { TILE_ROWS = 16, ROW_STEP = TILE_ROWS, TILE_K = 32, TILE_BYTES = 1024, SUM_TILE = TILE_ROWS * GROUP,
+       PANEL_BYTES = BLOCK_K / TILE_K * TILE_BYTES };
 
 static inline int64_t act_row_bytes(int64_t k) { return k * 2; }
 
@@ -35,10 +36,12 @@ static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const
     return scale.back;
 }
 
-/* 16 neighbouring sums of a task. */
-static inline const float *sums_at(const float *sums, int64_t row, int64_t group, int64_t groups)
+/* 16 neighbouring sums of a task. Sums are stored in the order in which they are computed. */
+static inline const float *sums_at(const float *sums, int64_t row, int64_t group, int64_t rows, int64_t groups)
 {
-    return sums + (row / TILE_ROWS * groups + group) * (TILE_ROWS * GROUP) + row % TILE_ROWS * GROUP;
+    (void)groups;
+    const int64_t row_tiles = ceil_div(rows, TILE_ROWS);
+    return sums + ((group / 2 * row_tiles + row / TILE_ROWS) * 2 + group % 2) * SUM_TILE + row % TILE_ROWS * GROUP;
 }
 
 /* Source: the layout that LDTILECFG reads. An own asm statement, since gcc before 13.2 takes only 8 of
@@ -51,7 +54,7 @@ typedef struct tile_configuration {
 
 typedef tile_configuration machine_state;
 
-/* Tiles 0-3: sums, 4: activations, 5-7: weights. With fewer than 16 rows in all, a tile instruction takes as many cycles as there are rows.
+/* Tiles 0-3: sums, 4-5: activations, 6-7: weights. With fewer than 16 rows in all, a tile instruction takes as many cycles as there are rows.
  *
  * What was configured before is put back at the end: another library of the same process may configure
  * a thread once and count on it for ever after, as ggml's AMX code does. */
@@ -60,7 +63,7 @@ static inline void begin(int64_t m, tile_configuration *before)
     tile_configuration c = {.palette = 1};
     for (int t = 0; t < 8; ++t) {
         c.line_bytes[t] = LINE;
-        c.rows[t] = (uint8_t)(t < 5 ? at_most(m, TILE_ROWS) : TILE_ROWS);
+        c.rows[t] = (uint8_t)(t < 6 ? at_most(m, TILE_ROWS) : TILE_ROWS);
     }
     __asm__ volatile("sttilecfg %0" : "=m"(*before) : : "memory");
     __asm__ volatile("ldtilecfg %0" : : "m"(c) : "memory");
@@ -128,22 +131,21 @@ static void decode_panel(const weights *w, int64_t group, int64_t block, uint8_t
 
 #include "amx_blocks.h"
 
-/* One row tile times up to four column tiles at a time: four panels of 256 k stay in the first-level
- * cache while the activations of all rows pass by. */
-static void multiply(const panel_run *run, int64_t row, int64_t rows, float *sums)
+/* Two panels of 256 k stay in the first-level cache while the activations of all rows pass by. */
+static void multiply(const task *t, const panel_run *run, float *sums)
 {
-    const int64_t row_tiles = ceil_div(rows, TILE_ROWS), block_bytes = run->padded_m * act_row_bytes(BLOCK_K);
+    const int64_t row_tiles = ceil_div(t->rows, TILE_ROWS), block_bytes = t->padded_m * act_row_bytes(BLOCK_K);
     for (int64_t b = 0; b < run->blocks; ++b) {
-        const uint8_t *x = run->acts + (run->first + b) * block_bytes + row / TILE_ROWS * PANEL_BYTES;
-        for (int64_t g = 0; g < run->groups; g += 4)
-            for (int64_t t = 0; t < row_tiles; ++t) {
-                const tile_block block = {x + t * PANEL_BYTES,
-                                          run->panels + g * run->group_bytes + b * PANEL_BYTES, run->group_bytes,
-                                          sums + (t * run->groups + g) * (TILE_ROWS * GROUP),
-                                          run->first + b == 0};
-                multiply_block(&block, (int)at_most(4, run->groups - g));
+        const uint8_t *x = t->acts + (run->first + b) * block_bytes + t->row / TILE_ROWS * PANEL_BYTES;
+        for (int64_t g = 0; g < t->groups; g += 2)
+            for (int64_t r = 0; r < row_tiles; r += 2) {
+                const tile_block block = {x + r * PANEL_BYTES, run->panels + (g * PANEL_BLOCKS + b) * PANEL_BYTES,
+                                          sums + (g * row_tiles + r * 2) * SUM_TILE, run->first + b == 0};
+                multiply_block(&block, (int)at_most(2, row_tiles - r), (int)at_most(2, t->groups - g));
             }
     }
 }
+
+#include "panels.h"
 
 #endif

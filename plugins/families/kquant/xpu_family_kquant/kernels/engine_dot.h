@@ -6,23 +6,10 @@
 #ifndef KQUANT_ENGINE_DOT_H
 #define KQUANT_ENGINE_DOT_H
 
-#include "panel.h"
-#include "dot.h"
+#include "dot_rows.h"
 
-enum { ROW_STEP = 1, PANEL_SCALES = 64 * LINE, PANEL_MINS = PANEL_SCALES + SUBS * LINE,
+enum { PANEL_SCALES = 64 * LINE, PANEL_MINS = PANEL_SCALES + SUBS * LINE,
        PANEL_BYTES = PANEL_MINS + (HAS_MINS ? SUBS * LINE : 0) };
-
-static inline int64_t act_row_bytes(int64_t k) { return k / BLOCK_K * (int64_t)sizeof(quantised); }
-
-static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const float *x, int64_t k)
-{
-    (void)padded_m;
-    return quantise_row(x, k, (quantised *)(rows + row * act_row_bytes(k)));
-}
-
-typedef int machine_state; /* nothing to set up */
-static inline void begin(int64_t m, machine_state *before) { *before = (int)m; }
-static inline void end(const machine_state *before) { (void)before; }
 
 static void decode_panel(const weights *w, int64_t group, int64_t block, uint8_t *panel)
 {
@@ -79,22 +66,18 @@ static void multiply_slice(const uint8_t *panel, const quantised *x, int64_t x_s
     for (; i < rows; ++i) multiply_rows(panel, x + i * x_stride, x_stride, sums + i * stride, stride, 1);
 }
 
-/* Sums are rows of lines: [rows][groups][16]. */
-static inline const float *sums_at(const float *sums, int64_t row, int64_t group, int64_t groups)
+static void multiply(const task *t, const panel_run *run, float *sums)
 {
-    return sums + (row * groups + group) * GROUP;
+    const int64_t stride = t->groups * GROUP, k_blocks = t->w->blocks;
+    const quantised *x = (const quantised *)t->acts + t->row * k_blocks + run->first;
+    if (run->first == 0) memset(sums, 0, (size_t)(t->rows * stride) * sizeof *sums);
+    for (int64_t b = 0; b < run->blocks; ++b)
+        for (int64_t g = 0; g < t->groups; ++g)
+            for (int slice = 0; slice < SLICES; ++slice)
+                multiply_slice(run->panels + (g * PANEL_BLOCKS + b) * PANEL_BYTES + slice * LANES * 4, x + b,
+                               k_blocks, sums + g * GROUP + slice * LANES, stride, t->rows);
 }
 
-static void multiply(const panel_run *run, int64_t row, int64_t rows, float *sums)
-{
-    const quantised *x = (const quantised *)run->acts + row * run->k_blocks + run->first;
-    const int64_t stride = run->groups * GROUP;
-    if (run->first == 0) memset(sums, 0, (size_t)(rows * stride) * sizeof *sums);
-    for (int64_t b = 0; b < run->blocks; ++b)
-        for (int64_t g = 0; g < run->groups; ++g)
-            for (int slice = 0; slice < SLICES; ++slice)
-                multiply_slice(run->panels + g * run->group_bytes + b * PANEL_BYTES + slice * LANES * 4, x + b,
-                               run->k_blocks, sums + g * GROUP + slice * LANES, stride, rows);
-}
+#include "panels.h"
 
 #endif

@@ -5,9 +5,9 @@
 #ifndef KQUANT_ENGINE_FLOAT_H
 #define KQUANT_ENGINE_FLOAT_H
 
-#include "panel.h"
+#include "plain_rows.h"
 
-enum { ROW_STEP = 1, PANEL_BYTES = BLOCK_K * LINE };
+enum { PANEL_BYTES = BLOCK_K * LINE };
 
 static inline int64_t act_row_bytes(int64_t k) { return k * (int64_t)sizeof(float); }
 
@@ -19,10 +19,6 @@ static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const
     for (int64_t i = 0; i < k; i += LANES) *(vf *)(out + i) = scaled(x + i, scale);
     return scale.back;
 }
-
-typedef int machine_state; /* nothing to set up */
-static inline void begin(int64_t m, machine_state *before) { *before = (int)m; }
-static inline void end(const machine_state *before) { (void)before; }
 
 /* The weights of 4 k, whose q stand in the bytes of `q`, to 4 lines. */
 INLINE void widen_line(vu q, vf scale, vf minimum, uint8_t *out)
@@ -81,22 +77,18 @@ static void multiply_slice(const uint8_t *panel, const float *x, int64_t k, floa
     for (; i < rows; ++i) multiply_rows(panel, x + i * k, k, sums + i * stride, stride, 1);
 }
 
-/* Sums are rows of lines: [rows][groups][16]. */
-static inline const float *sums_at(const float *sums, int64_t row, int64_t group, int64_t groups)
+static void multiply(const task *t, const panel_run *run, float *sums)
 {
-    return sums + (row * groups + group) * GROUP;
+    const int64_t stride = t->groups * GROUP, k = t->w->blocks * BLOCK_K;
+    const float *x = (const float *)t->acts + t->row * k + run->first * BLOCK_K;
+    if (run->first == 0) memset(sums, 0, (size_t)(t->rows * stride) * sizeof *sums);
+    for (int64_t b = 0; b < run->blocks; ++b)
+        for (int64_t g = 0; g < t->groups; ++g)
+            for (int slice = 0; slice < SLICES; ++slice)
+                multiply_slice(run->panels + (g * PANEL_BLOCKS + b) * PANEL_BYTES + slice * LANES * 4,
+                               x + b * BLOCK_K, k, sums + g * GROUP + slice * LANES, stride, t->rows);
 }
 
-static void multiply(const panel_run *run, int64_t row, int64_t rows, float *sums)
-{
-    const int64_t k = run->k_blocks * BLOCK_K, stride = run->groups * GROUP;
-    const float *x = (const float *)run->acts + row * k + run->first * BLOCK_K;
-    if (run->first == 0) memset(sums, 0, (size_t)(rows * stride) * sizeof *sums);
-    for (int64_t b = 0; b < run->blocks; ++b)
-        for (int64_t g = 0; g < run->groups; ++g)
-            for (int slice = 0; slice < SLICES; ++slice)
-                multiply_slice(run->panels + g * run->group_bytes + b * PANEL_BYTES + slice * LANES * 4,
-                               x + b * BLOCK_K, k, sums + g * GROUP + slice * LANES, stride, rows);
-}
+#include "panels.h"
 
 #endif

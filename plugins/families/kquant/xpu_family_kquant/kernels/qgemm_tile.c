@@ -12,10 +12,9 @@
  * its columns of weights panel by panel and lets all its rows use them, so a larger tile_m decodes
  * less often; panel and sums of a task should fit the second-level cache.
  *
- * An engine (one of the three headers) supplies the form of activations (ROW_STEP that m is padded
- * to, act_row_bytes, take_row), of a panel of 16 columns of 256 k (PANEL_BYTES, decode_panel), the product of a run of
- * panels with the rows of a task (multiply), where it leaves its sums (sums_at), and what it sets up
- * on a thread (begin, end).
+ * An engine (one of the headers engine_*.h) supplies the form of activations (ROW_STEP that m is
+ * padded to, act_row_bytes, take_row), PANEL_BYTES of 16 columns of 256 k, the work of a task
+ * (compute_tile), where that leaves its sums (sums_at), and what it sets up on a thread (begin, end).
  */
 #include "xpu_c.h"
 
@@ -23,14 +22,15 @@
 #include "engine_amx.h"
 #elif XPU_WIDEN
 #include "engine_float.h"
+#elif XPU_TILE_M <= XPU_UNROLL && XPU_UNROLL <= 8
+#include "engine_direct.h"
 #else
 #include "engine_dot.h"
 #endif
 
-enum { PANEL_BLOCKS = XPU_TILE_K / BLOCK_K, TILE_GROUPS = XPU_TILE_N / GROUP,
+enum { ALL_PANELS = TILE_GROUPS * PANEL_BLOCKS * PANEL_BYTES,
+       SUM_COLUMNS = (XPU_TILE_N + 31) / 32 * 32, /* an engine may keep sums in pairs of groups */
        TASK_ROWS = (XPU_TILE_M + ROW_STEP - 1) / ROW_STEP * ROW_STEP };
-
-_Static_assert(XPU_TILE_K % BLOCK_K == 0 && XPU_TILE_N % GROUP == 0, "tile_k is in blocks, tile_n in groups");
 
 /* Where things lie in the scratch memory. */
 typedef struct layout {
@@ -50,8 +50,8 @@ static layout lay_out(uint8_t *scratch, const int64_t *sizes, int32_t workers)
     l.back = (float *)scratch;
     l.rows = scratch + in_lines(l.padded_m * (int64_t)sizeof(float));
     l.workers = l.rows + in_lines(l.padded_m * l.row_bytes);
-    l.worker_bytes = (int64_t)TILE_GROUPS * PANEL_BLOCKS * PANEL_BYTES
-                   + at_most(TASK_ROWS, l.padded_m) * XPU_TILE_N * (int64_t)sizeof(float);
+    l.worker_bytes = ALL_PANELS
+                   + at_most(TASK_ROWS, l.padded_m) * SUM_COLUMNS * (int64_t)sizeof(float);
     l.end = (l.workers - scratch) + l.worker_bytes * workers;
     return l;
 }
@@ -71,7 +71,7 @@ static void store_tile(const float *sums, const float *back, float *y, int64_t r
     const int64_t groups = ceil_div(columns, GROUP);
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t g = 0; g < groups; ++g) {
-            const float *from = sums_at(sums, r, g, groups);
+            const float *from = sums_at(sums, r, g, rows, groups);
             const int64_t count = columns - g * GROUP;
             float out[GROUP];
             for (int c = 0; c < GROUP; ++c) out[c] = from[c] * back[r];
@@ -80,43 +80,31 @@ static void store_tile(const float *sums, const float *back, float *y, int64_t r
         }
 }
 
-/* One task: `rows` rows from `row`, the columns of `groups` groups from `group`. */
-static void compute_tile(const layout *l, const weights *w, uint8_t *own, int64_t row, int64_t rows, int64_t group,
-                         int64_t groups)
+static void compute(const xpu_team *team, const layout *l, void *const *buffers, const int64_t *sizes)
 {
-    uint8_t *panels = own;
-    float *sums = (float *)(own + (int64_t)TILE_GROUPS * PANEL_BLOCKS * PANEL_BYTES);
-    for (int64_t first = 0; first < w->blocks; first += PANEL_BLOCKS) {
-        const int64_t blocks = at_most(PANEL_BLOCKS, w->blocks - first);
-        for (int64_t g = 0; g < groups; ++g)
-            for (int64_t b = 0; b < blocks; ++b)
-                decode_panel(w, group + g, first + b, panels + (g * PANEL_BLOCKS + b) * PANEL_BYTES);
-        const panel_run run = {l->rows, l->padded_m, w->blocks, panels, PANEL_BLOCKS * PANEL_BYTES,
-                               groups, first, blocks};
-        multiply(&run, row, rows, sums);
+    const int64_t m = sizes[0], n = sizes[1], down = ceil_div(m, TASK_ROWS), across = ceil_div(n, XPU_TILE_N);
+    const weights w = open_weights(buffers[0], n, sizes[2]);
+    uint8_t *panels = l->workers + team->worker * l->worker_bytes;
+    float *sums = (float *)(panels + ALL_PANELS);
+    for (int64_t i; (i = xpu_take(team, 1)) < down * across;) {
+        const int64_t row = i % down * TASK_ROWS, column = i / down * XPU_TILE_N;
+        const int64_t rows = at_most(TASK_ROWS, m - row), columns = at_most(XPU_TILE_N, n - column);
+        const task t = {&w, l->rows, l->padded_m, row, rows, column / GROUP, ceil_div(columns, GROUP)};
+        compute_tile(&t, panels, sums);
+        store_tile(sums, l->back + row, (float *)buffers[2] + row * n + column, rows, columns, n);
     }
 }
 
 XPU_KERNEL
 {
-    const int64_t m = sizes[0], n = sizes[1], k = sizes[2];
-    if (m <= 0 || n <= 0 || k <= 0) return;
+    if (sizes[0] <= 0 || sizes[1] <= 0 || sizes[2] <= 0) return;
     const layout l = lay_out((uint8_t *)team->scratch, sizes, team->workers);
     if (team->phase == 0) {
         take_rows(team, &l, (const float *)buffers[1], sizes);
         return;
     }
-    const weights w = open_weights(buffers[0], n, k);
-    uint8_t *own = l.workers + team->worker * l.worker_bytes;
-    float *sums = (float *)(own + (int64_t)TILE_GROUPS * PANEL_BLOCKS * PANEL_BYTES);
-    const int64_t down = ceil_div(m, TASK_ROWS), across = ceil_div(n, XPU_TILE_N);
     machine_state before;
-    begin(m, &before);
-    for (int64_t task; (task = xpu_take(team, 1)) < down * across;) {
-        const int64_t row = task % down * TASK_ROWS, column = task / down * XPU_TILE_N;
-        const int64_t rows = at_most(TASK_ROWS, m - row), columns = at_most(XPU_TILE_N, n - column);
-        compute_tile(&l, &w, own, row, rows, column / GROUP, ceil_div(columns, GROUP));
-        store_tile(sums, l.back + row, (float *)buffers[2] + row * n + column, rows, columns, n);
-    }
+    begin(sizes[0], &before);
+    compute(team, &l, buffers, sizes);
     end(&before);
 }

@@ -19,38 +19,6 @@ static int64_t own_bytes(const int64_t *sizes)
 
 XPU_SCRATCH { return own_bytes(sizes) * workers; }
 
-/* acc + one block of one group times x. */
-INLINE void add_block(const weights *w, int64_t group, int64_t block, const quantised *x, vf acc[SLICES])
-{
-    const uint8_t *stored = stored_block(w, group, block);
-    for (int slice = 0; slice < SLICES; ++slice) {
-        float scales[SUBS * LANES] __attribute__((aligned(64))), mins[SUBS * LANES] __attribute__((aligned(64)));
-        decode_scales(w, group, block, slice, scales, mins, LANES);
-#pragma GCC unroll 4
-        for (int quarter = 0; quarter < 4; ++quarter) {
-            const int a = low_span(quarter), b = high_span(quarter);
-            vi in_a[PARTS], in_b[PARTS];
-            start_span(x, a, in_a);
-            start_span(x, b, in_b);
-#pragma GCC unroll 8
-            for (int r = 0; r < 8; ++r) {
-                vu low, high;
-                decode_line(stored, slice, quarter, r, &low, &high);
-                in_a[r * 4 / SUB_K] = dot4(in_a[r * 4 / SUB_K], low, spread_word(x->q + a * 32 + r * 4));
-                in_b[r * 4 / SUB_K] = dot4(in_b[r * 4 / SUB_K], high, spread_word(x->q + b * 32 + r * 4));
-            }
-            acc[slice] = finish_span(acc[slice], in_a, x, a, scales, mins, LANES);
-            acc[slice] = finish_span(acc[slice], in_b, x, b, scales, mins, LANES);
-        }
-    }
-}
-
-INLINE void prefetch_block(const uint8_t *stored)
-{
-    if (XPU_PREFETCH > 0)
-        for (int at = 0; at < STORED_BYTES; at += LINE) __builtin_prefetch(stored + XPU_PREFETCH + at, 0, 3);
-}
-
 static void store_columns(float *y, const vf acc[SLICES], float back, int64_t columns)
 {
     float out[GROUP] __attribute__((aligned(64)));
@@ -62,24 +30,26 @@ static void store_columns(float *y, const vf acc[SLICES], float back, int64_t co
 INLINE void multiply_groups(const weights *w, int64_t group, const int count, const quantised *x, float back, float *y,
                             int64_t n)
 {
-    vf acc[XPU_ROWS][SLICES] = {0};
+    vf acc[XPU_ROWS][1][SLICES] = {0};
     for (int64_t b = 0; b < w->blocks; ++b)
 #pragma GCC unroll 4
         for (int i = 0; i < count; ++i) {
-            prefetch_block(stored_block(w, group + i, b));
-            add_block(w, group + i, b, x + b, acc[i]);
+            ask_ahead(stored_block(w, group + i, b), XPU_PREFETCH);
+            add_block(w, group + i, b, &x, 1, acc[i]);
         }
     for (int i = 0; i < count; ++i) {
         const int64_t column = (group + i) * GROUP;
-        store_columns(y + column, acc[i], back, n - column);
+        store_columns(y + column, acc[i][0], back, n - column);
     }
 }
 
 static void multiply_row(const xpu_team *team, const weights *w, const quantised *x, float back, float *y, int64_t n)
 {
     const int64_t groups = ceil_div(n, GROUP);
-    for (int64_t first; (first = xpu_take(team, XPU_CHUNK)) < groups;) {
-        const int64_t end = at_most(first + XPU_CHUNK, groups);
+    /* At least four portions for every worker, so that a small matrix keeps them all busy. */
+    const int64_t portion = ceil_div(at_most(XPU_CHUNK, ceil_div(groups, 4 * team->workers)), XPU_ROWS) * XPU_ROWS;
+    for (int64_t first; (first = xpu_take(team, portion)) < groups;) {
+        const int64_t end = at_most(first + portion, groups);
         int64_t g = first;
         for (; g + XPU_ROWS <= end; g += XPU_ROWS) multiply_groups(w, g, XPU_ROWS, x, back, y, n);
         for (; g < end; ++g) multiply_groups(w, g, 1, x, back, y, n);

@@ -1,0 +1,137 @@
+"""What a benchmark says: the machine, how busy it was, a table, notes; as text and as JSON.
+
+The text is Markdown that reads well in a terminal. The benchmarks beside it import it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import xpu
+from xpu import Orchestrator
+
+BUSY: Final = 0.1
+"""Share of the machine held by others from which on absolute times are not to be quoted."""
+_LOOK_S: Final = 1.0
+
+
+class Report:
+    """One benchmark's findings.
+
+    Parameters
+    ----------
+    title
+        First line of the text.
+    columns
+        Heading and format of each column by the key that rows use.
+    orchestrator
+        Whose device and compiler are described, and whose device says what others hold.
+    conditions
+        What else the figures rest on, by name.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        columns: Mapping[str, tuple[str, str]],
+        orchestrator: Orchestrator,
+        **conditions: str,
+    ) -> None:
+        self._title, self._columns = title, columns
+        self._device = orchestrator.backend.open()  # its counters are this report's own
+        self.conditions = {**_machine(orchestrator), **conditions}
+        self.rows: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self._look("before")
+
+    def load(self) -> float | None:
+        """Return the share of the machine that others held since the last look, 0 to 1."""
+        return self._device.foreign_load()
+
+    def add(self, **row: Any) -> None:
+        """Add a row and show it at once; a key that is no column goes to the JSON only."""
+        self.rows.append(row)
+        print(f"  {' | '.join(self._cells(row))}", file=sys.stderr, flush=True)
+
+    def finish(self, args: argparse.Namespace) -> None:
+        """Print the text, and write what `arguments` offered and was asked for."""
+        self._look("after")
+        text = self.text()
+        print(text)
+        if args.markdown:
+            args.markdown.write_text(text + "\n", "utf-8")
+        if args.json:
+            document = {
+                "title": self._title,
+                "conditions": self.conditions,
+                "rows": self.rows,
+                "notes": self.notes,
+            }
+            args.json.write_text(json.dumps(document, indent=1, ensure_ascii=False), "utf-8")
+
+    def text(self) -> str:
+        """Return everything as Markdown."""
+        titles = [title for title, _ in self._columns.values()]
+        cells = [titles, *(self._cells(row) for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in cells]
+        lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+        facts = [f"- {name}: {value}" for name, value in self.conditions.items()]
+        return "\n".join(
+            [f"# {self._title}", "", *facts, "", *lines, "", *(f"- {n}" for n in self.notes)]
+        )
+
+    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+        return [
+            "-" if row.get(key) is None else form.format(row[key])
+            for key, (_, form) in self._columns.items()
+        ]
+
+    def _look(self, when: str) -> None:
+        self.conditions[f"held by others, {when}"] = "unknown"
+        if when == "after":
+            self._say("while measuring", self.load())
+        time.sleep(_LOOK_S)
+        self._say(when, self.load())
+
+    def _say(self, when: str, share: float | None) -> None:
+        if share is None:
+            return
+        self.conditions[f"held by others, {when}"] = f"{share:.0%} of the cores"
+        if share >= BUSY:
+            warning = f"WARNING: others held {share:.0%} of the cores {when}: trust ratios only"
+            self.notes.append(warning)
+            print(warning, file=sys.stderr, flush=True)
+
+
+def arguments(text: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that every benchmark has."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the printed text")
+    return parser
+
+
+def _machine(orchestrator: Orchestrator) -> dict[str, str]:
+    facts = orchestrator.facts
+    cache = (facts.last_level_cache_bytes or 0) >> 20
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "part": f"{facts.name} ({facts.architecture}), last-level cache {cache} MiB",
+        "cores": f"{facts.multiprocessors} of {os.cpu_count()}",
+        "driver": f"{facts.driver_version}",
+        "compiler": orchestrator.backend.compiler().identity,
+        "versions": f"XPU {xpu.__version__}, Python {platform.python_version()}, "
+        f"numpy {np.__version__}",
+    }

@@ -1,0 +1,62 @@
+"""The child's side of a worker process: ``python -m xpu.choice.worker_child``.
+
+It makes the backend anew by calling its class, opens the device, and runs jobs until the
+parent closes the pipe. Nothing imports this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import signal
+import sys
+from typing import IO, Any
+
+from xpu.choice.job import run_job
+from xpu.choice.worker import LENGTH, Gone, send
+
+
+def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
+    """Run jobs until the parent closes the pipe."""
+    module, qualname, index = _take(commands)
+    try:
+        place: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            place = getattr(place, part)
+        device = place().open(index)
+    except Exception as cause:
+        send(answers, ("error", f"{type(cause).__name__}: {cause}"))
+        return
+    send(answers, ("ready", None))
+    while True:
+        try:
+            job = _take(commands)
+        except EOFError:
+            return
+        try:
+            send(answers, ("done", run_job(device, job)))
+        except Exception as cause:
+            send(answers, ("error", f"{type(cause).__name__}: {cause}"))
+
+
+def _take(pipe: IO[bytes]) -> Any:
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        raise EOFError
+    return pickle.loads(pipe.read(LENGTH.unpack(head)[0]))  # noqa: S301 - sent by the parent
+
+
+def _main() -> None:
+    # Ctrl-C is the parent's to handle: it closes the pipe, and this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "wb")
+    # A kernel that prints must not write into the answers.
+    os.dup2(2, 1)
+    with contextlib.suppress(EOFError, Gone):
+        _serve(sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    _main()
