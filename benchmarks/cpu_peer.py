@@ -133,8 +133,7 @@ def measure(args: argparse.Namespace, ggml: Ggml, orchestrator: Orchestrator, th
         for m, memory in BATCHES:
             if args.only in f"{fmt} m={m} {memory}":
                 report.load()
-                row = match.row(Point.of(subject, m, memory))
-                report.add(**row, load=report.load())
+                report.add(**match.row(Point.of(subject, m, memory)))
         rates.append(read_bandwidth(orchestrator.backend))
     rate, way = max(rates)
     add_read_shares(report.rows, rate)

@@ -56,17 +56,24 @@ class Report:
         self._look("before")
 
     def load(self) -> float | None:
-        """Return the share of the machine that others held since the last look, 0 to 1."""
+        """Return the share of the cores that others held since the last call, 0 to 1."""
         return self._device.foreign_load()
 
     def add(self, **row: Any) -> None:
-        """Add a row and show it at once; a key that is no column goes to the JSON only."""
+        """Add a row and show it at once; a key that is no column goes to the JSON only.
+
+        ``load``, where the table has it, is what others held since the last look or row.
+        """
+        if "load" in self._columns:
+            row["load"] = self.load()
         self.rows.append(row)
         print(f"  {' | '.join(self._cells(row))}", file=sys.stderr, flush=True)
 
     def finish(self, args: argparse.Namespace) -> None:
         """Print the text, and write what `arguments` offered and was asked for."""
         self._look("after")
+        busy = sum((row.get("load") or 0) >= BUSY for row in self.rows)
+        self._warn(busy > 0, f"others held {BUSY:.0%} of the cores or more in {busy} rows")
         text = self.text()
         print(text)
         if args.markdown:
@@ -99,20 +106,17 @@ class Report:
         ]
 
     def _look(self, when: str) -> None:
-        self.conditions[f"held by others, {when}"] = "unknown"
-        if when == "after":
-            self._say("while measuring", self.load())
+        self.load()
         time.sleep(_LOOK_S)
-        self._say(when, self.load())
+        share = self.load()
+        if share is not None:
+            self.conditions[f"held by others, {when}"] = f"{share:.0%} of the cores"
+            self._warn(share >= BUSY, f"others held {share:.0%} of the cores {when}")
 
-    def _say(self, when: str, share: float | None) -> None:
-        if share is None:
-            return
-        self.conditions[f"held by others, {when}"] = f"{share:.0%} of the cores"
-        if share >= BUSY:
-            warning = f"WARNING: others held {share:.0%} of the cores {when}: trust ratios only"
-            self.notes.append(warning)
-            print(warning, file=sys.stderr, flush=True)
+    def _warn(self, is_busy: bool, what: str) -> None:
+        if is_busy:
+            self.notes.append(f"WARNING: {what}: trust ratios only")
+            print(self.notes[-1], file=sys.stderr, flush=True)
 
 
 def arguments(text: str) -> argparse.ArgumentParser:

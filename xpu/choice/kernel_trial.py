@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from xpu.choice.copies import buffer_sets
 from xpu.choice.fault import MemberFault
 from xpu.choice.job import Job, Step, run_job
 from xpu.choice.proofs import Proofs
@@ -81,7 +82,7 @@ class KernelTrial:
         self._timer = timer
         self._rng = rng
         self._memory = memory
-        self._sets: list[list[DeviceArray]] = []
+        self._sets: list[Sequence[DeviceArray]] = []
         self._launches: dict[str, Sequence[Callable[[], None]]] = {}
 
     @property
@@ -193,21 +194,25 @@ class KernelTrial:
     def _prepared_launches(self, name: str) -> Sequence[Callable[[], None]]:
         arm = self._arms[name]
         kernel = self._device.load(arm.code, arm.entry)
-        while len(self._sets) < self.copies:
-            self._sets.append(self._buffer_set(first=not self._sets))
+        if not self._sets:
+            self._sets = buffer_sets(
+                self._device, self._subject.design.arguments, self._buffers(), self.copies
+            )
+        # Arms start far apart in the rotation: where one has just read, none reads next.
+        start = len(self._launches) * len(self._sets) // max(1, len(self._arms))
         return [
-            self._device.launcher(kernel, arm.launch, buffers, arm.sizes) for buffers in self._sets
+            self._device.launcher(kernel, arm.launch, buffers, arm.sizes)
+            for buffers in self._sets[start:] + self._sets[:start]
         ]
 
-    def _buffer_set(self, *, first: bool) -> list[DeviceArray]:
-        """Make the arguments of a launch; later sets share what is written."""
+    def _buffers(self) -> list[DeviceArray]:
+        """Make the arguments of a launch."""
         subject, device = self._subject, self._device
         preparation = subject.design.preparation
         made: list[DeviceArray] = []
-        for index, argument in enumerate(subject.design.arguments):
+        for argument in subject.design.arguments:
             if argument.access == "write":
-                fresh = device.allocate(self._bytes_of(argument)) if first else self._sets[0][index]
-                made.append(fresh)
+                made.append(device.allocate(self._bytes_of(argument)))
                 continue
             array = device.from_host(subject.inputs[argument.name])
             if subject.preparation and preparation and argument.name == preparation.argument:

@@ -109,10 +109,14 @@ class KernelTimer:
         return self._bracket(copies, memory, self._count(memory.estimate_ns))
 
     def warm_up(self, launches: Launches) -> None:
-        """Run every copy once, then one bracket whose reading is only an estimate."""
+        """Take one launch, then one bracket; their readings are only estimates.
+
+        Not every copy: a cold rotation may have thousands, and the first launches have
+        made warm what can be (code, threads, clocks).
+        """
         copies = _copies(launches)
         memory = self._memory_of(copies[0])
-        self._bracket(copies, memory, len(copies))
+        self._bracket(copies, memory, 1)
         self._bracket(copies, memory, self._count(memory.estimate_ns))
 
     def _count(self, estimate_ns: float | None) -> int:

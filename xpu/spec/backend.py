@@ -179,6 +179,10 @@ class Device(ABC):
         """Copy device memory to a fresh host array."""
 
     @abstractmethod
+    def copy(self, source: DeviceArray, destination: DeviceArray) -> None:
+        """Copy device memory to device memory of the same size."""
+
+    @abstractmethod
     def poison(self, array: DeviceArray) -> None:
         """Fill memory with 0xFF bytes: NaN in every float type."""
 

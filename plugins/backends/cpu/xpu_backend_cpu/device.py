@@ -93,6 +93,10 @@ class CpuDevice(Device):
         """Copy memory to a fresh numpy array."""
         return memory.host_view(array).copy()
 
+    def copy(self, source: DeviceArray, destination: DeviceArray) -> None:
+        """Copy memory to memory of the same size."""
+        ctypes.memmove(destination.address, source.address, source.nbytes)
+
     def poison(self, array: DeviceArray) -> None:
         """Fill memory with 0xFF bytes."""
         ctypes.memset(array.address, 0xFF, array.nbytes)

@@ -1,0 +1,131 @@
+"""The pages of the guide, cut into blocks that tests run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from xpu.errors import XpuError
+
+# An optional comment, ``<!-- kind -->`` or ``<!-- kind: argument -->``, then a fenced block.
+BLOCK = re.compile(
+    r"^(?:<!-- (?P<kind>[a-z]+)(?:: (?P<argument>[^\n]*?))? -->\n)?"
+    r"```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
+
+
+@attrs.frozen
+class Block:
+    """A fenced block of a page, with the comment above it."""
+
+    language: str
+    kind: str
+    argument: str
+    text: str
+
+
+def blocks_of(text: str) -> list[Block]:
+    return [
+        Block(found["language"], found["kind"] or "", found["argument"] or "", found["text"])
+        for found in BLOCK.finditer(text)
+    ]
+
+
+class Page:
+    """One page of the guide."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self.text = path.read_text("utf-8")
+        self.blocks = blocks_of(self.text)
+
+    def of(self, kind: str) -> list[Block]:
+        return [block for block in self.blocks if block.kind == kind]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that the page spells out, by name."""
+        return {block.argument: block.text for block in self.of("file")}
+
+    def write_files(self, directory: Path) -> None:
+        for name, text in self.files.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+
+    def run_python(self, space: dict[str, Any]) -> int:
+        """Run the blocks that are no files in one namespace, as a reader would; count them.
+
+        A block under ``raises: TEXT`` raises that error; a block ``output`` is what the one
+        before it printed.
+        """
+        printed, count = "", 0
+        for block in self.blocks:
+            if block.kind == "output":
+                assert printed == block.text
+            if block.language != "python" or block.kind == "file":
+                continue
+            count += 1
+            with contextlib.redirect_stdout(io.StringIO()) as stdout:
+                if block.kind == "raises":
+                    with pytest.raises(XpuError) as error:
+                        exec(compile(block.text, self.name, "exec"), space)
+                    assert str(error.value) == block.argument
+                else:
+                    exec(compile(block.text, self.name, "exec"), space)
+            printed = stdout.getvalue()
+        return count
+
+
+@pytest.fixture
+def page() -> Callable[[str], Page]:
+    return lambda name: Page(next(path for path in PAGES if path.name == name))
+
+
+@pytest.fixture(params=[path.name for path in PAGES])
+def every_page(request: pytest.FixtureRequest, page: Callable[[str], Page]) -> Page:
+    return page(request.param)
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A directory whose modules can be imported here and in worker processes."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes on a test machine must not decide what is stored."""
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
+
+
+@pytest.fixture
+def shipped_plugins() -> list[tuple[str, object, str]]:
+    """The first-party plugins, without looking at what is installed."""
+    import xpu_backend_cpu.plugin
+    import xpu_family_kquant.plugin
+    import xpu_probe_matvec_variant.plugin
+    import xpu_probe_tile_prewarm.plugin
+
+    modules = {
+        "cpu": xpu_backend_cpu.plugin,
+        "kquant": xpu_family_kquant.plugin,
+        "matvec_variant": xpu_probe_matvec_variant.plugin,
+        "tile_prewarm": xpu_probe_tile_prewarm.plugin,
+    }
+    return [(name, module, "xpu-orchestrator") for name, module in modules.items()]

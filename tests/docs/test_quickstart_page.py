@@ -1,0 +1,119 @@
+"""The commands of the page, run in a store of their own on a shortened configuration."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from xpu.cli.app import run
+from xpu.cli.probe_report import print_report
+from xpu.model import ChoiceResult, MemberResult
+from xpu.probes import ProbeOutcome
+
+KEPT = {"q4k_tile": ("i4x32", "i16x32"), "q4k_matvec": ("plain", "two_row")}
+
+
+@pytest.fixture
+def shell(root: Path, tmp_path: Path, monkeypatch, quiet_machine, shipped_plugins):
+    """Few families, members and problems: what the page names, and what compiles soon."""
+    from xpu.registry import Registry
+
+    families = tomllib.loads((root / "config/families.toml").read_text("utf-8"))["families"]
+    kept = {name: families[name] for name in KEPT}
+    for name, family in kept.items():
+        family["members"] = [m for m in family["members"] if m["name"] in KEPT[name]]
+        assert len(family["members"]) == len(KEPT[name])
+        family["default"] = {"c": KEPT[name][0]}
+    plans = {
+        "tile_prewarm": {"families": ["q4k_tile"], "problems": ["8x64x256"]},
+        "matvec_variant": {"families": ["q4k_matvec"], "problems": ["1x256x512", "1x64x256"]},
+    }
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "families.toml").write_text(tomli_w.dumps({"families": kept}))
+    (config / "probes.toml").write_text(tomli_w.dumps({"probes": plans}))
+    monkeypatch.setenv("XPU_CONFIG_DIR", str(config))
+    monkeypatch.setenv("XPU_STORE", str(tmp_path / "store"))
+    # Four caches' worth of small problems are tens of thousands of copies.
+    monkeypatch.setattr("xpu.choice.kernel_trial.rotation_count", lambda *_: 3)
+    registry = Registry.from_plugins(shipped_plugins)
+    monkeypatch.setattr("xpu.registry.default_registry", lambda: registry)
+    monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
+
+    def command(line: str) -> int:
+        words = shlex.split(line, comments=True)
+        with pytest.MonkeyPatch.context() as patch:
+            while "=" in words[0]:
+                patch.setenv(*words.pop(0).split("=", 1))
+            assert words[0] == "xpu"
+            return run(words[1:])
+
+    return command
+
+
+def test_every_command_succeeds_and_says_something(page, shell, capsys) -> None:
+    lines = [
+        line for block in page("quickstart.md").of("commands") for line in block.text.split("\n")
+    ]
+    lines = [line for line in lines if line]
+    assert len(lines) > 10
+    for line in lines:
+        assert shell(line) == 0, line
+        assert capsys.readouterr().out.strip(), line
+
+
+def test_a_second_run_answers_from_the_store_and_an_override_does_not_touch_it(
+    shell, capsys
+) -> None:
+    assert shell("xpu probe run matvec_variant") == 0
+    assert capsys.readouterr().out.count(" timed ") == 2
+    assert shell("XPU_SHAPE_Q4K_MATVEC=two_row xpu probe run matvec_variant") == 0
+    assert capsys.readouterr().out.count(" override ") == 2
+    assert shell("xpu probe run matvec_variant") == 0
+    assert capsys.readouterr().out.count(" stored ") == 2
+    assert shell("XPU_SHAPE_Q4K_MATVEC=tow_row xpu probe run matvec_variant") == 1
+
+
+def test_the_table_of_the_page_is_the_one_printed(page, capsys) -> None:
+    [block] = page("quickstart.md").of("table")
+    shown = [re.split(r" {2,}", line.strip()) for line in block.text.splitlines() if line.strip()]
+    members = (MemberResult("plain", median_ns=9665.0), MemberResult("fine", "left", median_ns=1e4))
+    result = ChoiceResult("q4k_matvec", "1x1024x1024", "plain", "timed", members=members)
+    print_report("device", [ProbeOutcome("matvec_variant", result)], {}, 1.0)
+    printed = [re.split(r" {2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    printed = [cells for cells in printed if cells != [""]]
+    assert shown[0] == printed[1]
+    assert shown[1] == printed[2]
+    assert len(shown[3]) == len(printed[4]) == len(shown[1])
+    explained = re.findall(r"^\| (\w+) \|", page("quickstart.md").text, flags=re.MULTILINE)
+    assert [column for column in shown[1] if column not in explained] == []
+
+
+def test_every_variable_of_the_table_is_read_somewhere(page, root: Path) -> None:
+    table = page("quickstart.md").text.split("| variable | meaning |")[1].split("\n\n")[0]
+    names = [
+        name.partition("<")[0] for name in re.findall(r"^\| `(\w+[^`]*)`", table, re.MULTILINE)
+    ]
+    assert len(names) == 9
+    sources = "".join(
+        path.read_text("utf-8")
+        for room in ("xpu", "plugins/backends")
+        for path in (root / room).rglob("*.py")
+        if "tests" not in path.parts
+    )
+    # "CC" is too short to be looked for bare.
+    for name in names:
+        assert re.search(rf"[\"'{{]{name}[\"'{{]", sources) or f'f"{name}' in sources, name
+
+
+def test_exit_codes(shell, capsys) -> None:
+    assert shell("xpu explian q4k_tile 8x64x256") == 2
+    assert shell("xpu explain q4k_tile 8x64") == 2
+    assert shell("xpu store show shape.nothing.1") == 1
+    assert shell("xpu completion bash") == 0
+    assert "_XPU_COMPLETE" in capsys.readouterr().out
