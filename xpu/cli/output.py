@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+ABSENT: Final = "-"
+_UNBOUNDED: Final = 1_000_000
+# Stands for a blank inside an item while rich folds at blanks; in no text of ours.
+_GLUE: Final = "\ue000"
 
 
 def json_option(command: Command) -> Command:
@@ -39,33 +44,57 @@ def memory_option(command: Command) -> Command:
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; an absent figure is null, one that is not finite too."""
-    click.echo(json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False))
+    """Print one JSON document; an absent figure is null, one that is not finite too.
+
+    Only ASCII is written: the document is whole under any locale.
+    """
+    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table as wide as it needs to be; nothing is cut, in a pipe neither."""
+    """Print a table: folded to a terminal's width, in a pipe a line a row; nothing is cut.
+
+    A column in which no row has anything is left out. A list is a cell whose items are
+    not broken where it is folded.
+    """
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*columns, title=title, title_justify="left", box=SIMPLE, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
-    console = Console(file=sys.stdout, soft_wrap=False)
+    cells = [[cell(value) for value in row] for row in rows]
+    shown = [at for at in range(len(columns)) if any(row[at] != ABSENT for row in cells)]
+    table = Table(box=SIMPLE, pad_edge=False)
+    for at in shown:
+        table.add_column(Text(columns[at]), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[at]) for at in shown))
+    console = Console(file=sys.stdout)
     if not console.is_terminal:
-        console.width = 400
-    console.print(table)
+        console.width = _UNBOUNDED
+    with console.capture() as capture:
+        console.print(table)
+    lines = capture.get().replace(_GLUE, " ").splitlines()
+    click.echo("\n".join([visible(title), *(line.rstrip() for line in lines)]))
 
 
 def cell(value: Any) -> str:
     """Write one value for a table; absent is a dash."""
-    if value is None or value == "":
-        return "-"
+    if value is None or value == "" or value == []:
+        return ABSENT
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+    if isinstance(value, list):
+        return ", ".join(cell(item).replace(" ", _GLUE) for item in value)
+    return f"{value:,.1f}" if isinstance(value, float) else visible(str(value))
+
+
+def visible(text: str) -> str:
+    """Escape what a terminal would act on; line breaks stay."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
+    )
 
 
 def nanoseconds(value: float | None) -> str:
