@@ -37,10 +37,10 @@ COLUMNS: Final = {
     "format": ("format", "{}"),
     "m": ("m", "{}"),
     "memory": ("memory", "{}"),
-    "member": ("XPU", "{}"),
-    "ours_us": ("µs", "{:.1f}"),
-    "peer": ("ggml", "{}"),
-    "theirs_us": ("µs", "{:.1f}"),
+    "member": ("XPU runs", "{}"),
+    "ours_us": ("XPU µs", "{:.1f}"),
+    "peer": ("ggml runs", "{}"),
+    "theirs_us": ("ggml µs", "{:.1f}"),
     "ratio": ("ggml/XPU", "{:.2f}"),
     "quartiles": ("quartiles", "{}"),
     "rounds": ("rounds", "{}"),
@@ -101,7 +101,7 @@ def main() -> None:
     parser = arguments("XPU beside ggml's CPU kernels and numpy.")
     parser.add_argument("--ggml-lib", metavar="DIR", help="directory of libggml-base, libggml-cpu")
     parser.add_argument("--threads", type=int, help="on every side; every usable core if not given")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of turns at each point")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of turns at each point")
     parser.add_argument("--only", default="", metavar="TEXT", help='points like "q4_k m=16 warm"')
     args = parser.parse_args()
     [facts] = default_registry().backend("cpu").devices()

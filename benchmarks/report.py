@@ -22,7 +22,8 @@ import xpu
 from xpu import Orchestrator
 
 BUSY: Final = 0.1
-"""Share of the machine held by others from which on absolute times are not to be quoted."""
+"""Share of the cores held by others from which on figures are not to be quoted: a side whose threads
+wait for each other at barriers loses more by it than one whose threads do not."""
 _LOOK_S: Final = 1.0
 
 
@@ -115,7 +116,7 @@ class Report:
 
     def _warn(self, is_busy: bool, what: str) -> None:
         if is_busy:
-            self.notes.append(f"WARNING: {what}: trust ratios only")
+            self.notes.append(f"WARNING: {what}: measure again when it is quiet")
             print(self.notes[-1], file=sys.stderr, flush=True)
 
 

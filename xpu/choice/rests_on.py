@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from xpu.filter import ShapeFilter
 
 
-def store_name(f: ShapeFilter) -> str:
-    """Return the name of an answer in a store: ``shape.<family>.<problem key>``."""
-    return f"shape.{f.name}.{f.problem.key}"
+def store_name(f: ShapeFilter, memory: str) -> str:
+    """Return the name of an answer in a store: ``shape.<family>.<problem key>``.
+
+    Answers of another memory mode than warm carry it at the end: under one name, a cold
+    run would drop every warm answer.
+    """
+    name = f"shape.{f.name}.{f.problem.key}"
+    return name if memory == "warm" else f"{name}.{memory}"
 
 
 def answer_build_id(f: ShapeFilter, identity: Mapping[str, str], memory: str) -> str:

@@ -161,7 +161,7 @@ class ShapeChoice:
         if not f.survivors:
             raise XpuLaunchException(f.refusal())
         build_id = "" if self._store is None else answer_build_id(f, identity, memory)
-        case = Case(f, f.survivors, memory, store_name(f), build_id)
+        case = Case(f, f.survivors, memory, store_name(f, memory), build_id)
         forced = self.overridden(f.name)
         if forced is not None:
             case.refuse_override(forced)

@@ -7,9 +7,11 @@ interrupted. No traceback reaches a user.
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -70,6 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its status."""
+    _ready_streams()
     logging.basicConfig(format="xpu: %(message)s", level=logging.WARNING)
     try:
         status: Any = xpu.main(arguments, prog_name="xpu", standalone_mode=False)
@@ -85,15 +88,38 @@ def run(arguments: list[str]) -> int:
         return _fail("interrupted; what was finished is kept", 130)
     except BrokenPipeError:
         # Whoever read the output is gone: nothing is left to say, and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except XpuError as error:
         return _fail(_told(error), 2 if isinstance(error, XpuConfigError) else 1)
     except OSError as error:
+        _drop_output()
         return _fail(str(error), 1)
     except Exception as error:
         return _unexpected(error)
     return status if isinstance(status, int) else 0
+
+
+def _ready_streams() -> None:
+    """Make the standard streams such that any text can be written to them.
+
+    A closed one is the null device: else the next file opened would get its number, and
+    output meant for nobody would land in it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for good
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Point standard output at nothing, so that leaving does not fail on what it still holds."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from xpu.cli.output import (
     print_json,
     print_table,
 )
+from xpu.errors import XpuConfigError
 
 
 @click.command()
@@ -37,6 +38,11 @@ def bench(
     with open_orchestrator(backend, device, with_store=False) as orchestrator:
         declared = orchestrator.settings.family(family)
         asked = Problem.parse(declared.problem, problem)
+        if 0 in asked.sizes.values():
+            raise XpuConfigError(
+                f"{family} {asked.key}: with a size of 0 nothing is launched, so there is nothing "
+                "to time; give sizes of 1 or more"
+            )
         design = orchestrator.registry.design(declared.design)
         result = orchestrator.choose(family, asked, memory=memory)
         name = orchestrator.facts.name or orchestrator.facts.backend

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xpu.cli.output import json_option, print_json, print_table
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuError
 
 if TYPE_CHECKING:
     from xpu.adaptor import Built
@@ -103,9 +103,15 @@ def _figures(built: Built) -> dict[str, Any]:
 
 def _copy(built: Built, out: Path) -> None:
     stem = f"{built.manifest.kernel}.{built.manifest.target}"
-    out.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(built.code, out / f"{stem}.code")
-    shutil.copyfile(built.code.parent / "manifest.toml", out / f"{stem}.toml")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(built.code, out / f"{stem}.code")
+        shutil.copyfile(built.code.parent / "manifest.toml", out / f"{stem}.toml")
+    except OSError as cause:
+        reason = cause.strerror or cause
+        raise XpuError(
+            f"--out {out} cannot be written: {reason}; name another directory"
+        ) from cause
 
 
 def _print(target: str, rows: list[dict[str, Any]]) -> None:
@@ -131,7 +137,7 @@ def _print(target: str, rows: list[dict[str, Any]]) -> None:
                 row.get("spill_bytes"),
                 row.get("static_shared_bytes"),
                 row.get("stack_bytes"),
-                ", ".join(row.get("operations", ())),
+                row.get("operations"),
                 row.get("code_hash", "")[:12],
             ]
             for row in rows

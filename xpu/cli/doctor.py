@@ -72,7 +72,7 @@ def _print(document: dict[str, Any]) -> None:
             [
                 backend["name"],
                 backend["available"],
-                ", ".join(backend["devices"]),
+                backend["devices"],
                 backend["reason"],
                 backend["fix"],
             ]

@@ -46,9 +46,9 @@ def families(as_json: bool) -> None:
             [
                 [
                     member.name,
-                    "all" if member.dialects is None else ", ".join(member.dialects),
-                    ", ".join(d for d, name in family.default.items() if name == member.name),
-                    ", ".join(f"{key} {value}" for key, value in member.parameters.items()),
+                    "all" if member.dialects is None else list(member.dialects),
+                    [dialect for dialect, name in family.default.items() if name == member.name],
+                    [f"{key} {value}" for key, value in member.parameters.items()],
                 ]
                 for member in family.members
             ],

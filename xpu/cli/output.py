@@ -63,6 +63,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     from rich.text import Text
 
     cells = [[cell(value) for value in row] for row in rows]
+    if not cells:
+        click.echo(f"{visible(title)}: none")
+        return
     shown = [at for at in range(len(columns)) if any(row[at] != ABSENT for row in cells)]
     table = Table(box=SIMPLE, pad_edge=False)
     for at in shown:

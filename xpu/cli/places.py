@@ -14,7 +14,8 @@ def store_directory() -> Path | None:
     """Return ``$XPU_STORE``, None when that is set and empty, else the platform's place."""
     named = os.environ.get("XPU_STORE")
     if named is not None:
-        return Path(named).expanduser() if named else None
+        # Path.expanduser raises where there is no home.
+        return Path(os.path.expanduser(named)) if named else None  # noqa: PTH111
     import platformdirs
 
     return platformdirs.user_cache_path("xpu", appauthor=False) / "store"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -55,8 +56,8 @@ def list_(as_json: bool) -> None:
             [
                 one["name"],
                 one["summary"],
-                ", ".join(one["families"]),
-                ", ".join(one["problems"]),
+                one["families"],
+                one["problems"],
                 one["memory"],
             ]
             for one in document
@@ -129,8 +130,9 @@ def _opened(
     if path is None:
         yield None
         return
-    if not path.is_file():
-        raise XpuConfigError(f"--model {path}: no such file")
+    if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises on a name that is too long
+        found = "is no regular file" if os.path.lexists(path) else "does not exist"
+        raise XpuConfigError(f"--model {path} {found}; give the path of a model file")
     for source in registry.problem_sources.values():
         if source.accepts(path):
             model = source.open(path)

@@ -75,7 +75,7 @@ def print_report(
     click.echo(f"{len(outcomes)} results in {seconds:.1f} s")
 
 
-def _row(result: ChoiceResult) -> list[str]:
+def _row(result: ChoiceResult) -> list[Any]:
     by_status: dict[str, list[MemberResult]] = {}
     for member in result.members:
         by_status.setdefault(member.status, []).append(member)
@@ -89,9 +89,9 @@ def _row(result: ChoiceResult) -> list[str]:
         result.source,
         _margin(result),
         nanoseconds(winner.median_ns if winner else None),
-        ", ".join(_timed(member) for member in survivors),
-        ", ".join(f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned),
-        ", ".join(others),
+        [_timed(member) for member in survivors],
+        [f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned] or "none",
+        others,
     ]
 
 

@@ -52,7 +52,7 @@ def list_(as_json: bool) -> None:
                 entry.device_key,
                 entry.part,
                 entry.build_id,
-                ", ".join(f"{key} {value}" for key, value in entry.notes.items()),
+                [f"{key} {value}" for key, value in entry.notes.items()],
             ]
             for entry in whole
         ],

@@ -67,7 +67,9 @@ class Problem:
             The text does not hold one whole number for each name.
         """
         parts = text.lower().split("x")
-        if len(parts) != len(names) or not all(part.isascii() and part.isdigit() for part in parts):
+        # Python refuses to read a number of more than 4,300 digits.
+        are_sizes = all(part.isascii() and part.isdigit() and len(part) < 99 for part in parts)
+        if len(parts) != len(names) or not are_sizes:
             shape = "x".join(name.upper() for name in names)
             example = "x".join(["4096"] * len(names))
             raise XpuConfigError(f"a problem is {shape}, for instance {example}; given: {text!r}")

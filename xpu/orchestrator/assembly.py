@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from xpu.adaptor import Adaptor, Built
+from xpu.buckets import bucket_problem
 from xpu.choice import Proofs
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.filter import ShapeFilter
@@ -97,6 +98,18 @@ class Assembly:
         if reason:
             raise XpuConfigError(f"family {family.name!r}, problem {problem.key}: {reason}")
         return problem
+
+    def bucketed(self, family: Family, problem: Problem) -> Problem | None:
+        """Return the problem whose answer serves a problem; None when it is out of bucket.
+
+        A bucket that the design cannot serve (a size that must be a multiple, rounded) is
+        no place to measure: the problem is then its own bucket.
+        """
+        rounded = bucket_problem(problem, family.buckets, self.settings.buckets)
+        if rounded is None:
+            return None
+        design = self.registry.design(family.design)
+        return problem if design.check_problem(rounded, family.constants) else rounded
 
     def rule_out(self, family: Family, problem: Problem) -> Mapping[str, Verdict]:
         """Return every member's verdict by what is known without compiling."""

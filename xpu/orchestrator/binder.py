@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from xpu.errors import XpuLaunchException
 from xpu.model import Family, Problem
 from xpu.orchestrator.assembly import Assembly
@@ -30,19 +32,24 @@ class Binder:
         XpuLaunchException
             No member can serve; the message names each.
         """
-        if 0 in problem.sizes.values():
-            # Nothing is ever launched, so there is nothing to time.
-            return self._kernel(family, problem, self._service.default(family, problem))
         served = self._service.serve(family, problem, memory=memory)
         return self._kernel(family, problem, self._fitted(family, problem, served))
 
     def _fitted(self, family: Family, problem: Problem, served: Served) -> Served:
-        """Return the answer with its member considered for the real sizes."""
-        assembled, member = served.assembled, served.result.member
-        if assembled.problem != problem:
-            assembled = self._assembly.assemble(family, problem, build=[member])
-        if assembled.serves(member):
-            return Served(assembled, served.result, served.is_final)
+        """Return the answer with its member considered for the real sizes.
+
+        One that does not fit them gives way to the next best that was timed, else to the
+        default.
+        """
+        if served.assembled.problem == problem:
+            return served
+        timed = [member for member in served.result.members if member.median_ns is not None]
+        timed.sort(key=lambda member: member.median_ns or 0.0)
+        for name in dict.fromkeys([served.result.member, *(member.name for member in timed)]):
+            assembled = self._assembly.assemble(family, problem, build=[name])
+            if assembled.serves(name):
+                result = attrs.evolve(served.result, member=name)
+                return Served(assembled, result, served.is_final)
         return self._service.default(family, problem, is_final=served.is_final)
 
     def _kernel(self, family: Family, problem: Problem, served: Served) -> BoundKernel:

@@ -7,7 +7,6 @@ alive, and a dead array's entry is never taken for a new one's.
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +16,6 @@ from xpu.model import ChoiceResult, Problem, Verdict
 from xpu.orchestrator.weights import PreparedWeights, Preparer, check_dtype
 from xpu.spec import Argument, Device, DeviceArray, Launch, LoadedKernel
 
-_LOGGER: Final = logging.getLogger("xpu")
 _MOST_PLANS: Final = 1024
 """Array sets remembered by one bound kernel: more than the layers of any model in use."""
 
@@ -59,7 +57,6 @@ class BoundKernel:
         self._preparer = preparer
         self._is_empty = any(size == 0 for size in problem.sizes.values())
         self._plans: dict[tuple[int, ...], _Plan] = {}
-        self._has_warned = False
 
     @property
     def member(self) -> str:
@@ -149,7 +146,7 @@ class BoundKernel:
         check_dtype(self._name(), argument, array)
         self._check_shape(argument, array.shape, wanted)
         if is_prepared and self._preparer is not None and not self._is_empty:
-            self._warn_once()
+            self._preparer.warn_once()
             return self._preparer.prepare(value).array, False
         return array, True
 
@@ -193,16 +190,6 @@ class BoundKernel:
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         self._plans[tuple(map(id, values))] = (references, launch)
-
-    def _warn_once(self) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            _LOGGER.info(
-                "%s: raw weights are repacked at every call; "
-                "Orchestrator.prepare(%r, weights) does it once",
-                self._name(),
-                self.family,
-            )
 
     def _name(self) -> str:
         return f"{self.family} {self.problem.key}"

@@ -1,4 +1,4 @@
-"""What the runner of probes needs of an orchestrator."""
+"""What the runner of probes needs of whoever measures."""
 
 from __future__ import annotations
 
@@ -6,66 +6,82 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from xpu.choice import ShapeChoice
 from xpu.filter import ShapeFilter
+from xpu.measure import KernelTimer
 from xpu.model import ChoiceResult, Problem, ShapeCandidate
+from xpu.orchestrator.bound import BoundKernel
+from xpu.spec import Device
+from xpu.store import Autotune
 
 if TYPE_CHECKING:
-    from xpu.orchestrator.orchestrator import Orchestrator
     from xpu.spec.design import Arrays
 
 
 class Host:
-    """Carries a probe's requests to an orchestrator; see `xpu.probes.ProbeHost`."""
+    """Carries a probe's requests to what serves them; see `xpu.probes.ProbeHost`.
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._orchestrator = orchestrator
+    `choose` and `bind` are an orchestrator's.
+    """
+
+    def __init__(
+        self,
+        choose: Callable[..., ChoiceResult],
+        bind: Callable[..., BoundKernel],
+        choice: ShapeChoice,
+        store: Autotune | None,
+        device: Device,
+        timer: KernelTimer,
+    ) -> None:
+        self._choose = choose
+        self._bind = bind
+        self._choice = choice
+        self._store = store
+        self._device = device
+        self._timer = timer
 
     def choose(
         self, family: str, problem: Problem, *, memory: str | None, data: Arrays | None
     ) -> ChoiceResult:
         """Recall or time the answer for a problem."""
-        return self._orchestrator.choose(family, problem, memory=memory, data=data)
+        return self._choose(family, problem, memory=memory, data=data)
 
     def bind_problem(self, family: str, problem: Problem, *, memory: str | None) -> Any:
         """Return the bound kernel that serves a problem."""
-        return self._orchestrator.bind(family, memory=memory, **problem.sizes)
+        return self._bind(family, memory=memory, **problem.sizes)
 
     def compare(self, name: str, arms: Mapping[str, Any], build_id: str) -> ChoiceResult:
         """Time named callables in place and remember the fastest."""
-        orchestrator = self._orchestrator
-        shapes = ShapeFilter(name, orchestrator.facts, Problem(arms=len(arms)), rules=())
+        shapes = ShapeFilter(name, self._device.facts, Problem(arms=len(arms)), rules=())
         for arm in arms:
             shapes.consider(ShapeCandidate(arm, code_hash=build_id))
-        return orchestrator.shape_choice.choose(
-            shapes, _InPlace(arms, orchestrator.time_ns), identity=orchestrator.identity()
-        )
+        probe = _InPlace(arms, self._timer)
+        return self._choice.choose(shapes, probe, identity=self._device.identity())
 
     def remember(self, name: str, value: str, build_id: str, **notes: object) -> None:
         """Keep an answer; with no store it lasts as long as the process does not ask again."""
-        if self._orchestrator.store is not None:
-            self._orchestrator.store.remember(name, value, build_id, **notes)
+        if self._store is not None:
+            self._store.remember(name, value, build_id, **notes)
 
     def recall(self, name: str, build_id: str) -> str | None:
         """Return a kept answer."""
-        if self._orchestrator.store is None:
+        if self._store is None:
             return None
-        entry = self._orchestrator.store.recall(name, build_id)
+        entry = self._store.recall(name, build_id)
         return None if entry is None else entry.value
 
     def hold(self) -> AbstractContextManager[None]:
         """Serve defaults untimed."""
-        return self._orchestrator.hold()
+        return self._choice.hold()
 
 
 class _InPlace:
     """Times callables that do the same work where they stand."""
 
-    def __init__(
-        self, arms: Mapping[str, Callable[[], None]], time_ns: Callable[[Callable[[], None]], float]
-    ) -> None:
+    def __init__(self, arms: Mapping[str, Callable[[], None]], timer: KernelTimer) -> None:
         self._arms = arms
-        self._time_ns = time_ns
+        self._timer = timer
 
     def time_ns(self, candidate: ShapeCandidate) -> float:
         """Return nanoseconds a call, from one bracket."""
-        return self._time_ns(self._arms[candidate.name])
+        return self._timer.time_ns(self._arms[candidate.name])

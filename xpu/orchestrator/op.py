@@ -64,8 +64,7 @@ def _where(family: Family, design: Design, fixed: Mapping[str, int], name: str) 
         design.shapes(Problem(**fixed, **{name: size}).ordered(family.problem), family.constants)
         for size in (1009, 2003)
     )
-    inputs = [argument for argument in design.arguments if argument.access == "read"]
-    for index, argument in enumerate(inputs):
+    for index, argument in enumerate(design.arguments[:-1]):
         pairs = zip(first[argument.name], second[argument.name], strict=True)
         for axis, (one, other) in enumerate(pairs):
             if (one, other) == (1009, 2003):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from xpu.adaptor import Adaptor, BuildCache
@@ -31,6 +32,8 @@ from xpu.store import Autotune
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
+
+_LOGGER: Final = logging.getLogger("xpu")
 
 
 class Orchestrator:
@@ -111,19 +114,6 @@ class Orchestrator:
     def facts(self) -> DeviceFacts:
         """The device as its driver reports it."""
         return self._device.facts
-
-    @property
-    def shape_choice(self) -> ShapeChoice:
-        """The choice that holds the answers."""
-        return self._choice
-
-    def identity(self) -> Mapping[str, str]:
-        """Return what an answer rests on beside code: device, driver, threads, power mode."""
-        return self._device.identity()
-
-    def time_ns(self, call: Callable[[], None]) -> float:
-        """Return nanoseconds a call, from one bracket of the device's timer."""
-        return self._trials.timer.time_ns(call)
 
     def bind(self, family: str, *, memory: str | None = None, **sizes: int) -> BoundKernel:
         """Return the kernel that serves a family on a problem.
@@ -233,8 +223,13 @@ class Orchestrator:
         """
         if problems is not None:
             return [self.choose(family, Problem(**sizes)) for family, sizes in problems]
-        outcomes = self.run_probes()
-        return [outcome.result for outcome in outcomes if outcome.result is not None]
+        results = []
+        for outcome in self.run_probes():
+            if outcome.result is None:
+                _LOGGER.warning("probe %s: %s", outcome.probe, outcome.error)
+            else:
+                results.append(outcome.result)
+        return results
 
     def run_probes(
         self,
@@ -245,7 +240,9 @@ class Orchestrator:
     ) -> Iterator[ProbeOutcome]:
         """Run probes and yield each result as it comes; see `xpu.probes.run_probes`."""
         mode = None if memory is None else memory_mode(memory)
-        host = Host(self)
+        host = Host(
+            self.choose, self.bind, self._choice, self.store, self._device, self._trials.timer
+        )
         return run_probes(host, self.settings, self.registry, names=names, memory=mode, model=model)
 
     def override(self, family: str, member: str) -> None:
@@ -283,7 +280,6 @@ class Orchestrator:
         self._device.close()
 
     def __enter__(self) -> Orchestrator:
-        """Return itself."""
         return self
 
     def __exit__(
@@ -292,7 +288,6 @@ class Orchestrator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
         self.close()
 
     def _forget_bound(self) -> None:

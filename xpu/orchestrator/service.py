@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from xpu.buckets import bucket_problem
 from xpu.choice import ShapeChoice
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Family, Problem
@@ -100,7 +99,10 @@ class Service:
         The answer is that of the problem's bucket; whether it fits the real sizes is for
         the caller to see. `must_time` times whatever the policy says, as a probe does.
         """
-        bucketed = bucket_problem(problem, family.buckets, self._assembly.settings.buckets)
+        if 0 in problem.sizes.values():
+            # Nothing is ever launched, so there is nothing to time.
+            return self.default(family, problem)
+        bucketed = self._assembly.bucketed(family, problem)
         if bucketed is None:
             return self._out_of_bucket(family, problem, memory)
         forced = forced_member(family) or self._overrides.get(family.name)
@@ -112,12 +114,14 @@ class Service:
         kept = self._kept.get(key)
         if kept is not None:
             assembled = self._assembly.assemble(family, bucketed, build=[kept.member])
-            return Served(assembled, kept, is_final=True)
+            return Served(assembled, attrs.evolve(kept, timed=False), is_final=True)
         if self._tuning == "stored" and not must_time:
             return self._recalled(family, bucketed, key)
         with self._claim(key) as is_ours:
             if not is_ours:
-                return self.default(family, bucketed, is_final=False)
+                served = self.default(family, bucketed, is_final=False)
+                self._tell("default", served.result, "another thread is timing this")
+                return served
             return self._timed(family, bucketed, key, data)
 
     def default(self, family: Family, problem: Problem, *, is_final: bool = True) -> Served:
@@ -170,7 +174,7 @@ class Service:
         with self._turn:
             result = self._choose(assembled, key[2], may_time=True, data=data)
         if result.source == "default":
-            self._tell("default", result, "tuning is held")
+            self._tell("default", result, result.note or "tuning is held")
         is_final = result.source != "default" and not result.is_contended
         if is_final:
             self._kept[key] = result

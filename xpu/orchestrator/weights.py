@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import Any, Final
 
 import attrs
 
@@ -11,6 +12,8 @@ from xpu.choice import Arm
 from xpu.errors import XpuLaunchException
 from xpu.model import Family
 from xpu.spec import Argument, Design, Device, DeviceArray, Launch
+
+_LOGGER: Final = logging.getLogger("xpu")
 
 
 @attrs.frozen(eq=False, weakref_slot=True)
@@ -48,6 +51,7 @@ class Preparer:
         self._family = family
         self._preparation = design.preparation
         self._kernel = device.load(built.code, built.manifest.entry)
+        self._has_warned = False
         self.built = built
         self.argument = next(
             argument
@@ -64,6 +68,17 @@ class Preparer:
     def prepared_bytes(self, raw_shape: tuple[int, ...]) -> int:
         """Return the size of the prepared array in bytes."""
         return self._preparation.prepared_bytes(raw_shape, self._family.constants)
+
+    def warn_once(self) -> None:
+        """Say, once for a family, that raw weights cost a repacking at every call."""
+        if not self._has_warned:
+            self._has_warned = True
+            _LOGGER.warning(
+                "%s: raw weights are repacked at every call; Orchestrator.prepare(%r, weights) "
+                "does it once",
+                self._family.name,
+                self._family.name,
+            )
 
     def prepare(self, raw: Any) -> PreparedWeights:
         """Prepare an array on the device.

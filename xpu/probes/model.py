@@ -27,7 +27,7 @@ def parse_batches(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         bounds = (first, last if dash else first)
-        if not all(bound.isascii() and bound.isdigit() for bound in bounds):
+        if not all(bound.isascii() and bound.isdigit() and len(bound) < 16 for bound in bounds):
             raise XpuConfigError(
                 f"batches are numbers and ranges, as in 1,8,64 or 1-16; given: {text!r}"
             )

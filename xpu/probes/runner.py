@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from xpu.errors import XpuBuildError, XpuConfigError, XpuError, XpuLaunchException
+from xpu.errors import XpuConfigError, XpuError
 from xpu.model import ChoiceResult, ProbePlan, Problem, nearest
 from xpu.probes.model import ModelProblems
 from xpu.registry import Registry
@@ -82,13 +82,19 @@ class _Context:
         return self._model.data(declared, self._registry.design(declared.design), problem)
 
     def trial(self, family: str, problem: Problem) -> ChoiceResult:
-        data = self.data(family, problem)
         memory = self.plan.memory
         try:
-            return self._host.choose(family, problem, memory=memory, data=data)
-        except (XpuLaunchException, XpuBuildError) as cause:
-            # One problem that cannot be served must not cost the others their answers.
-            return ChoiceResult(family, problem.key, "", "refused", note=str(cause), memory=memory)
+            data = self.data(family, problem)
+            result = self._host.choose(family, problem, memory=memory, data=data)
+            if result.is_contended:
+                # Others' work often comes in bursts, and an answer that is not kept is
+                # one that the next start has to time again: one more try.
+                result = self._host.choose(family, problem, memory=memory, data=data)
+            return result
+        except Exception as cause:
+            # One problem that cannot be served must not cost the others their answers, whether
+            # nothing survives or a family's own code fails.
+            return ChoiceResult(family, problem.key, "", "refused", note=_told(cause), memory=memory)
 
     def bind(self, family: str, problem: Problem) -> Any:
         return self._host.bind_problem(family, problem, memory=self.plan.memory)
@@ -131,28 +137,31 @@ def run_probes(
     XpuConfigError
         A name is no planned probe.
     """
-    for name in names or [name for name in settings.probes if name in registry.probes]:
-        plan = _plan(settings, name)
-        if memory is not None:
-            plan = attrs.evolve(plan, memory=memory)
-        probe = registry.probe(name)
-        yield from _outcomes(probe, _Context(plan, settings, registry, host, model))
+    wanted = names or [name for name in settings.probes if name in registry.probes]
+    # All names are looked up before the first probe runs: a wrong one costs no answers.
+    plans = {name: _plan(settings, name, memory) for name in wanted}
+    for probe in [registry.probe(name) for name in plans]:
+        context = _Context(plans[probe.name], settings, registry, host, model)
+        yield from _outcomes(probe, context)
 
 
-def _plan(settings: Settings, name: str) -> ProbePlan:
+def _plan(settings: Settings, name: str, memory: str | None) -> ProbePlan:
     if name not in settings.probes:
-        raise XpuConfigError(f"no probe is called {name!r}; {nearest(name, settings.probes)}")
-    return settings.probes[name]
+        raise XpuConfigError(f"no [probes.{name}] is configured; {nearest(name, settings.probes)}")
+    plan = settings.probes[name]
+    return plan if memory is None else attrs.evolve(plan, memory=memory)
 
 
 def _outcomes(probe: Probe, context: _Context) -> Iterator[ProbeOutcome]:
-    results = iter(probe.run(context))
-    while True:
-        try:
-            yield ProbeOutcome(probe.name, next(results))
-        except StopIteration:
-            return
-        except XpuError as cause:
-            # A generator that raised is spent; what it gave before is kept.
-            yield ProbeOutcome(probe.name, error=str(cause))
-            return
+    try:
+        for result in probe.run(context):
+            if not isinstance(result, ChoiceResult):
+                raise TypeError(f"it gave {result!r}; allowed: a ChoiceResult")
+            yield ProbeOutcome(probe.name, result)
+    except Exception as cause:
+        # What it gave before is kept, and the probes after it run.
+        yield ProbeOutcome(probe.name, error=_told(cause))
+
+
+def _told(cause: Exception) -> str:
+    return str(cause) if isinstance(cause, XpuError) else f"{type(cause).__name__}: {cause}"

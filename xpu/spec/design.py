@@ -107,8 +107,8 @@ class Design(ABC):
     problem
         Names of the sizes, in the order in which the kernel takes them.
     arguments
-        The array arguments, in the order of a call. The last one that is written is the
-        result; a caller gives it as ``out=``.
+        The array arguments, in the order of a call. The last one is written or updated: it
+        is the result, and a caller gives it as ``out=``.
     preparation
         A repacking of one argument, or None.
     """
@@ -149,7 +149,7 @@ class Design(ABC):
     def data(
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Arrays:
-        """Make fresh random data for every argument that is read."""
+        """Make fresh random data for every argument that is read or updated."""
 
     @abstractmethod
     def verify(

@@ -8,7 +8,7 @@
 
 #include "dot_rows.h"
 
-enum { PANEL_BYTES = 0 };
+enum { ALL_PANELS = 0 };
 
 /* One group times `count` (a constant) rows, of which those beyond `rows` repeat the last one. */
 INLINE void multiply_group(const weights *w, int64_t group, const quantised *first, int64_t rows, float *sums,

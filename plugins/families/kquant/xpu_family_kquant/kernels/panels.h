@@ -2,6 +2,8 @@
 #ifndef KQUANT_PANELS_H
 #define KQUANT_PANELS_H
 
+enum { ALL_PANELS = TILE_GROUPS * PANEL_BLOCKS * PANEL_BYTES };
+
 static void compute_tile(const task *t, uint8_t *panels, float *sums)
 {
     for (int64_t first = 0; first < t->w->blocks; first += PANEL_BLOCKS) {

@@ -13,12 +13,21 @@
  * less often; panel and sums of a task should fit the second-level cache.
  *
  * An engine (one of the headers engine_*.h) supplies the form of activations (ROW_STEP that m is
- * padded to, act_row_bytes, take_row), PANEL_BYTES of 16 columns of 256 k, the work of a task
- * (compute_tile), where that leaves its sums (sums_at), and what it sets up on a thread (begin, end).
+ * padded to, act_row_bytes, take_row), the work of a task (compute_tile) and the bytes of panels it
+ * needs for it (ALL_PANELS), where it leaves the sums (sums_at), and what it sets up on a thread
+ * (begin, end).
  */
 #include "xpu_c.h"
 
-#if XPU_WIDEN && defined(__AMX_BF16__) && defined(__AVX512BF16__)
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512BW__)
+#define HAS_AMX 1
+#else
+#define HAS_AMX 0
+#endif
+
+#if XPU_WIDEN && HAS_AMX && XPU_TILE_M <= 32
+#include "engine_amx_few.h"
+#elif XPU_WIDEN && HAS_AMX
 #include "engine_amx.h"
 #elif XPU_WIDEN
 #include "engine_float.h"
@@ -28,8 +37,7 @@
 #include "engine_dot.h"
 #endif
 
-enum { ALL_PANELS = TILE_GROUPS * PANEL_BLOCKS * PANEL_BYTES,
-       SUM_COLUMNS = (XPU_TILE_N + 31) / 32 * 32, /* an engine may keep sums in pairs of groups */
+enum { SUM_COLUMNS = (XPU_TILE_N + 31) / 32 * 32, /* an engine may keep sums in pairs of groups */
        TASK_ROWS = (XPU_TILE_M + ROW_STEP - 1) / ROW_STEP * ROW_STEP };
 
 /* Where things lie in the scratch memory. */
