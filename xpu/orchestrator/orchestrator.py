@@ -214,13 +214,7 @@ class Orchestrator:
     def prewarm(
         self, problems: Iterable[tuple[str, Mapping[str, int]]] | None = None
     ) -> list[ChoiceResult]:
-        """Choose for problems ahead of their first use.
-
-        Parameters
-        ----------
-        problems
-            Pairs of family and sizes; None for all that the configured probes look at.
-        """
+        """Choose for pairs of family and sizes ahead of use; None: what the probes look at."""
         if problems is not None:
             return [self.choose(family, Problem(**sizes)) for family, sizes in problems]
         results = []

@@ -56,7 +56,7 @@ def test_defines_and_includes_reach_the_kernel(compiler, launcher, unit):
     assert isinstance(result, CompiledCode), result
 
 
-@pytest.mark.parametrize("name", ["../out.h", "/tmp/out.h", "kernel.c", "xpu_c.h", ""])
+@pytest.mark.parametrize("name", ["../out.h", "/out.h", "kernel.c", "xpu_c.h", ""])
 def test_an_include_cannot_leave_its_directory_or_replace_a_file(compiler, unit, error_of, name):
     whole = attrs.evolve(unit(COPY), includes={name: "text"})
     (result,) = compiler.compile([whole], "native", deadline_s=60)

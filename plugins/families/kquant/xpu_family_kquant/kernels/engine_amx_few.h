@@ -2,6 +2,8 @@
  *
  * While the vector unit decodes one block of two groups, the matrix unit multiplies the block before:
  * the two are interleaved quarter by quarter, over two sets of panels. Sums stay in tiles for all of k.
+ * The quarter that is multiplied is one ahead of the one that is decoded: a load whose address agrees
+ * with that of a pending store in the low 12 bits waits for it, and tiles of the same number do.
  */
 #ifndef KQUANT_ENGINE_AMX_FEW_H
 #define KQUANT_ENGINE_AMX_FEW_H
@@ -43,8 +45,8 @@ INLINE void step(const task *t, int64_t group, int64_t b, uint8_t *panels, const
             for (int c = 0; c < columns; ++c)
                 widen_quarter(stored_block(t->w, group + c, b), a + c, quarter, next + c * PANEL_BYTES);
         if (!multiplies) continue;
-        multiply_span(filled, x, 2 * quarter, row_tiles, columns);
-        multiply_span(filled, x, 2 * quarter + 1, row_tiles, columns);
+        multiply_span(filled, x, low_span((quarter + 1) % 4), row_tiles, columns);
+        multiply_span(filled, x, high_span((quarter + 1) % 4), row_tiles, columns);
     }
 }
 

@@ -48,7 +48,8 @@ typedef struct layout {
     int64_t padded_m, row_bytes, worker_bytes, end;
 } layout;
 
-static int64_t in_lines(int64_t bytes) { return ceil_div(bytes, LINE) * LINE; }
+/* Areas are whole pages, so that engines know how they lie to each other within one. */
+static int64_t in_pages(int64_t bytes) { return ceil_div(bytes, 4096) * 4096; }
 
 static layout lay_out(uint8_t *scratch, const int64_t *sizes, int32_t workers)
 {
@@ -56,10 +57,9 @@ static layout lay_out(uint8_t *scratch, const int64_t *sizes, int32_t workers)
     l.padded_m = ceil_div(sizes[0], ROW_STEP) * ROW_STEP;
     l.row_bytes = act_row_bytes(sizes[2]);
     l.back = (float *)scratch;
-    l.rows = scratch + in_lines(l.padded_m * (int64_t)sizeof(float));
-    l.workers = l.rows + in_lines(l.padded_m * l.row_bytes);
-    l.worker_bytes = ALL_PANELS
-                   + at_most(TASK_ROWS, l.padded_m) * SUM_COLUMNS * (int64_t)sizeof(float);
+    l.rows = scratch + in_pages(l.padded_m * (int64_t)sizeof(float));
+    l.workers = l.rows + in_pages(l.padded_m * l.row_bytes);
+    l.worker_bytes = in_pages(ALL_PANELS + at_most(TASK_ROWS, l.padded_m) * SUM_COLUMNS * (int64_t)sizeof(float));
     l.end = (l.workers - scratch) + l.worker_bytes * workers;
     return l;
 }
