@@ -26,19 +26,19 @@ import numpy as np
 import store_recall
 from filter_speed import CANDIDATES, candidates, filtering, milliseconds
 from report import Report, arguments
+
+from xpu import Orchestrator, Problem
+from xpu.errors import XpuBuildError
+from xpu.registry import default_registry
+from xpu.spec import Device, KernelUnit
 from xpu_backend_cpu.backend import CpuBackend
 from xpu_backend_cpu.device import CpuDevice
 from xpu_backend_cpu.machine import this_machine
 from xpu_backend_cpu.pool import Pool, load_pool
 from xpu_backend_cpu.toolchain import find_toolchain
 
-from xpu import Orchestrator, Problem
-from xpu.errors import XpuBuildError
-from xpu.registry import default_registry
-from xpu.spec import Device, KernelUnit
-
 FAMILY: Final = "q4k_matvec"
-SIZES: Final = {"n": 1, "k": 256}
+SMALLEST: Final = Problem(m=1, n=1, k=256)
 CALLS: Final = 2000  # in a round
 ROUNDS: Final = 41
 IMPORTS: Final = 11
@@ -125,16 +125,16 @@ def call_overheads(report: Report, workers: int) -> None:
     ):
         family = orchestrator.settings.family(FAMILY)
         design = orchestrator.registry.design(family.design)
-        problem = Problem(m=1, **SIZES)
-        data = design.data(problem, family.constants, np.random.default_rng(0))
+        m, n, k = SMALLEST.sizes.values()
+        data = design.data(SMALLEST, family.constants, np.random.default_rng(0))
         weights, x = orchestrator.prepare(FAMILY, data["weights"]), data["x"]
-        y = np.empty((problem.m, problem.n), np.float32)
+        y = np.empty((m, n), np.float32)
         kept_weights = keeping.prepare(FAMILY, data["weights"])  # kept, not run: any bytes do
-        keeping.bind(FAMILY, m=1, **SIZES)(kept_weights, x, out=y)
-        kernel = orchestrator.bind(FAMILY, m=1, **SIZES)
+        keeping.bind(FAMILY, m=m, n=n, k=k)(kept_weights, x, out=y)
+        kernel = orchestrator.bind(FAMILY, m=m, n=n, k=k)
         calls = {
             "a bound call": repeated(kernel, weights, x, out=y),
-            "an op's call": repeated(orchestrator.op(FAMILY, **SIZES), weights, x, out=y),
+            "an op's call": repeated(orchestrator.op(FAMILY, n=n, k=k), weights, x, out=y),
         }
         bare = bare_of(keeper.plan)
         times: dict[str, list[float]] = {name: [] for name in ("bare", *calls)}

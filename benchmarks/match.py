@@ -15,6 +15,8 @@ import attrs
 import numpy as np
 from ggml_peer import Floats, Ggml, Matmul
 from numpy.typing import NDArray
+from read_bandwidth import fastest_reader
+from report import BUSY, Report
 from tuned import bind_member, tune
 from turns import Arm, Spread, Times, play
 
@@ -23,27 +25,41 @@ from xpu.measure import rotation_count
 
 WIDE: Final = 0.2  # quartiles this far apart, over the median, say that something interfered
 ATTEMPTS: Final = 3
-REPEATS_END_S: Final = 300.0  # no point is repeated later than this after the start
+REPEATS_END_S: Final = 240.0  # no point is repeated later than this after the start
 NUMPY_SECONDS: Final = 2.0
 ERROR_RMS, ERROR_MAX = 0.008, 0.04
 
 
 @attrs.frozen
 class Pair:
-    """One of our arms against one of theirs."""
+    """One of our arms against one of theirs.
+
+    `load` is what others held meanwhile, `read_us` the time to read a slice of memory.
+    """
 
     ours: Arm
     theirs: Arm
     ours_us: Spread
     theirs_us: Spread
     ratio: Spread
+    load: float
+    read_us: Spread | None
 
     @classmethod
-    def of(cls, ours: tuple[Arm, Times], theirs: tuple[Arm, Times]) -> Pair:
+    def of(
+        cls, ours: tuple[Arm, Times], theirs: tuple[Arm, Times], load: float, read: Times | None
+    ) -> Pair:
         """Make one of the arms and their times in the same rounds."""
         (our_arm, our_times), (their_arm, their_times) = ours, theirs
-        ratio = Spread.of(their_times / our_times)
-        return cls(our_arm, their_arm, Spread.of(our_times), Spread.of(their_times), ratio)
+        return cls(
+            our_arm,
+            their_arm,
+            Spread.of(our_times),
+            Spread.of(their_times),
+            Spread.of(their_times / our_times),
+            load,
+            None if read is None else Spread.of(read),
+        )
 
 
 @attrs.frozen
@@ -96,8 +112,12 @@ class Point:
 class Match:
     """Both sides on one machine."""
 
-    def __init__(self, orchestrator: Orchestrator, ggml: Ggml, seconds: float) -> None:
-        self._orchestrator, self._ggml, self._seconds = orchestrator, ggml, seconds
+    def __init__(
+        self, orchestrator: Orchestrator, ggml: Ggml, report: Report, seconds: float
+    ) -> None:
+        self._orchestrator, self._ggml = orchestrator, ggml
+        self._report, self._seconds = report, seconds
+        self.reader = fastest_reader(orchestrator.backend)
         self._started = time.perf_counter()
         self.repeated = 0
 
@@ -130,6 +150,7 @@ class Match:
             key=lambda found: found[0].ratio.median,
         )
         row = _row(point, pair, error[pair.ours.name], peer_error)
+        row.update(_read_shares(row["weight_bytes"], pair, self.reader.slice_bytes))
         ours.clear()
         return {**row, "numpy_us": self._numpy(point).median}
 
@@ -138,7 +159,9 @@ class Match:
         n, k = subject.weights.shape
         problem = Problem(m=m, n=n, k=k)
         families = (subject.matvec, subject.tile) if m == 1 else (subject.tile,)
-        tuned = [tune(self._orchestrator, name, problem, point.memory) for name in families]
+        tuned = [
+            tune(self._orchestrator, self._report, name, problem, point.memory) for name in families
+        ]
         weights = [
             self._orchestrator.prepare(subject.tile, subject.blocks)
             for _ in range(self.copies(point, subject.blocks.nbytes))
@@ -164,26 +187,35 @@ class Match:
             errors[name] = point.rms_error(f"ggml {name}", made[-1].result())
             # Our idle threads spin for 0.05 ms, then sleep.
             theirs.append(Arm(name, [each.run for each in made], partial(time.sleep, 1e-3)))
-        pair = self._steady(ours, theirs)
+        pair = self._steady(ours, theirs, is_cold=point.memory == "cold")
         for each in (each for made in products.values() for each in made):
             each.close()
         return pair, errors[pair.theirs.name]
 
-    def _steady(self, ours: list[Arm], theirs: list[Arm]) -> Pair:
-        """Play, again where the quartiles are wide, and return the steadiest."""
-        played = [self._play(ours, theirs)]
-        while min(pair.ratio.width for pair in played) > WIDE and len(played) < ATTEMPTS:
+    def _steady(self, ours: list[Arm], theirs: list[Arm], *, is_cold: bool) -> Pair:
+        """Play, again where something interfered, and return the least disturbed pair."""
+        played: list[Pair] = []
+        while len(played) < ATTEMPTS:
+            self._report.wait_quiet()
+            played.append(self._play(ours, theirs, is_cold=is_cold))
+            if played[-1].load < BUSY and played[-1].ratio.width <= WIDE:
+                break
             if time.perf_counter() - self._started > REPEATS_END_S:
                 break
-            self.repeated += 1
-            played.append(self._play(ours, theirs))
-        return min(played, key=lambda pair: pair.ratio.width)
+        self.repeated += len(played) - 1
+        return min(played, key=lambda pair: (pair.load, pair.ratio.width))
 
-    def _play(self, ours: list[Arm], theirs: list[Arm]) -> Pair:
-        arms = [*ours, *theirs]
-        columns = list(zip(arms, play(arms, self._seconds).T, strict=True))
+    def _play(self, ours: list[Arm], theirs: list[Arm], *, is_cold: bool) -> Pair:
+        reading = [Arm("read", self.reader.calls, settle=self._ggml.quiet)] if is_cold else []
+        arms = [*ours, *theirs, *reading]
+        self._report.load()
+        times = play(arms, self._seconds)
+        load = self._report.load() or 0.0
+        columns = list(zip(arms, times.T, strict=True))
         best = min(columns[: len(ours)], key=lambda column: float(np.median(column[1])))
-        pairs = [Pair.of(best, column) for column in columns[len(ours) :]]
+        read = times[:, -1] if is_cold else None
+        peers = columns[len(ours) : len(ours) + len(theirs)]
+        pairs = [Pair.of(best, column, load, read) for column in peers]
         return min(pairs, key=lambda pair: pair.ratio.median)
 
     def _numpy(self, point: Point) -> Spread:
@@ -209,5 +241,26 @@ def _row(point: Point, pair: Pair, error: float, peer_error: float) -> dict[str,
         "rounds": ratio.count,
         "error": error,
         "peer_error": peer_error,
+        "load": pair.load,
         "weight_bytes": point.subject.blocks.nbytes,
+    }
+
+
+def _read_shares(weight_bytes: int, pair: Pair, slice_bytes: int) -> dict[str, float]:
+    """Compare what a cold pair read with what memory gave in the same rounds, GB/s."""
+    if pair.read_us is None:
+        return {}
+    memory, ours, theirs = (
+        nbytes / spread.median / 1e3
+        for nbytes, spread in (
+            (slice_bytes, pair.read_us),
+            (weight_bytes, pair.ours_us),
+            (weight_bytes, pair.theirs_us),
+        )
+    )
+    return {
+        "memory_gb_s": memory,
+        "read_gb_s": ours,
+        "read_share": ours / memory,
+        "peer_read_share": theirs / memory,
     }

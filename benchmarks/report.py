@@ -22,9 +22,12 @@ import xpu
 from xpu import Orchestrator
 
 BUSY: Final = 0.1
-"""Share of the cores held by others from which on figures are not to be quoted: a side whose threads
-wait for each other at barriers loses more by it than one whose threads do not."""
+"""Share of the cores held by others from which on figures are not to be quoted: a side whose
+threads wait for each other at barriers loses more by it than one whose threads do not."""
+PATIENCE_S: Final = 60.0
+"""Seconds that one run may wait for the machine to be quiet, in all."""
 _LOOK_S: Final = 1.0
+_GLANCE_S: Final = 0.2
 
 
 class Report:
@@ -50,6 +53,7 @@ class Report:
         **conditions: str,
     ) -> None:
         self._title, self._columns = title, columns
+        self._patience_s = PATIENCE_S
         self._device = orchestrator.backend.open()  # its counters are this report's own
         self.conditions = {**_machine(orchestrator), **conditions}
         self.rows: list[dict[str, Any]] = []
@@ -60,13 +64,20 @@ class Report:
         """Return the share of the cores that others held since the last call, 0 to 1."""
         return self._device.foreign_load()
 
+    def wait_quiet(self) -> None:
+        """Wait while others hold much of the machine, as long as there is patience left."""
+        while self._patience_s > 0:
+            self.load()
+            time.sleep(_GLANCE_S)
+            if (self.load() or 0.0) < BUSY:
+                return
+            self._patience_s -= _GLANCE_S
+
     def add(self, **row: Any) -> None:
         """Add a row and show it at once; a key that is no column goes to the JSON only.
 
-        ``load``, where the table has it, is what others held since the last look or row.
+        ``load`` is the share that others held meanwhile.
         """
-        if "load" in self._columns:
-            row["load"] = self.load()
         self.rows.append(row)
         print(f"  {' | '.join(self._cells(row))}", file=sys.stderr, flush=True)
 

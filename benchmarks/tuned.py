@@ -5,6 +5,8 @@ The benchmarks beside it import it.
 
 from __future__ import annotations
 
+from report import Report
+
 from xpu import Orchestrator, Problem
 from xpu.model import ChoiceResult
 from xpu.orchestrator import BoundKernel
@@ -12,14 +14,17 @@ from xpu.orchestrator import BoundKernel
 ATTEMPTS = 3  # trials while others hold the machine
 
 
-def tune(orchestrator: Orchestrator, family: str, problem: Problem, memory: str) -> ChoiceResult:
+def tune(
+    orchestrator: Orchestrator, report: Report, family: str, problem: Problem, memory: str
+) -> ChoiceResult:
     """Return a fresh trial's answer; repeated while others hold much of the machine."""
-    result = orchestrator.choose(family, problem, memory=memory)
-    for _ in range(ATTEMPTS - 1):
-        if not result.is_contended:
-            break
+    attempt = 0
+    while True:
+        report.wait_quiet()
         result = orchestrator.choose(family, problem, memory=memory)
-    return result
+        attempt += 1
+        if attempt == ATTEMPTS or not result.is_contended:
+            return result
 
 
 def bind_member(

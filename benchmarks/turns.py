@@ -18,7 +18,7 @@ Times = npt.NDArray[np.float64]
 
 WAKE_NS = 1_000_000  # untimed calls before a turn's timed ones: sleeping threads wake up
 TURN_NS = 2_000_000  # timed calls of a turn, as many as fit ...
-MOST_CALLS = 10  # ... up to so many, at least one
+MOST_CALLS = 50  # ... up to so many, at least one
 LEAST_ROUNDS = 11
 
 

@@ -90,7 +90,7 @@ def test_changing_one_member_times_again_and_reports_the_dropped_answer(make, tm
 def test_without_a_store_the_orchestrator_still_remembers(make):
     one = make(tuning="first-use")
     first = one.bind("toy", **SIZES)
-    one._forget_bound()
+    one._binder.forget()
     again = one.bind("toy", **SIZES)
     assert (again.member, again.result.source, again.result.timed) == ("fast", "timed", False)
     assert first.result.timed

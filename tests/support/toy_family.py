@@ -86,7 +86,7 @@ def toy_registry(*more):
 
 def write_family(directory: Path, members: dict[str, dict[str, int]], **keys: object) -> Path:
     """Write a families.toml with one family ``toy`` and return its path."""
-    lines = ['[families.toy]', 'design = "toy"', 'problem = ["n"]']
+    lines = ["[families.toy]", 'design = "toy"', 'problem = ["n"]']
     for key, value in keys.items():
         lines.append(f"{key} = {value}")
     for name, parameters in members.items():

@@ -51,6 +51,8 @@ class Adaptor:
         self._registry = registry
         self._deadline_s = deadline_s
         self._compiler: Compiler | None = None
+        # A compiler that fails, or hangs to its deadline, would do so for every problem.
+        self._failed: dict[str, XpuBuildError] = {}
 
     @property
     def compiler(self) -> Compiler:
@@ -75,16 +77,21 @@ class Adaptor:
 
     def recall(
         self, family: Family, members: Sequence[Member], target: str
-    ) -> Mapping[str, Built | None]:
-        """Return what is built already; None for a member that would have to be compiled."""
+    ) -> Mapping[str, Built | XpuBuildError | None]:
+        """Return what is built already; None for a member that would have to be compiled.
+
+        A member that failed to compile when that was last tried is its error.
+        """
         design = self._registry.design(family.design)
         source = self._source(design)
-        return {
-            member.name: self._cached(
-                unit_key(member_unit(family, design, source, member), self.compiler, target)
-            )
-            for member in members
-        }
+        found: dict[str, Built | XpuBuildError | None] = {}
+        for member in members:
+            unit = member_unit(family, design, source, member)
+            key = unit_key(unit, self.compiler, target)
+            found[member.name] = self._known(key, unit)
+            if found[member.name] is None and (why := self.cache.failure(key)) is not None:
+                found[member.name] = XpuBuildError(why)
+        return found
 
     def preparation(self, family: Family, target: str) -> Built | None:
         """Build a family's weight preparation; None when its design has none.
@@ -112,23 +119,25 @@ class Adaptor:
             )
         return source
 
-    def _cached(self, key: str) -> Built | None:
+    def _known(self, key: str, unit: KernelUnit) -> Built | XpuBuildError | None:
+        if key in self._failed:
+            return self._failed[key]
         found = self.cache.find(key)
-        return None if found is None else Built(found[0], found[1], was_cached=True)
+        return None if found is None else _built(found, unit, was_cached=True)
 
     def _units(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
         keys = [unit_key(unit, self.compiler, target) for unit in units]
-        results: list[Built | XpuBuildError | None] = [self._cached(key) for key in keys]
+        results = [self._known(key, unit) for key, unit in zip(keys, units, strict=True)]
         missing = [index for index, result in enumerate(results) if result is None]
         if missing:
             wanted = [units[index] for index in missing]
             compiled = self.compiler.compile(wanted, target, deadline_s=self._deadline_s)
             for index, code in zip(missing, compiled, strict=True):
-                results[index] = (
-                    code
-                    if isinstance(code, XpuBuildError)
-                    else self._keep(keys[index], units[index], code, target)
-                )
+                if isinstance(code, XpuBuildError):
+                    results[index] = self._failed[keys[index]] = code
+                    self.cache.keep_failure(keys[index], str(code))
+                else:
+                    results[index] = self._keep(keys[index], units[index], code, target)
         return [result for result in results if result is not None]
 
     def _keep(self, key: str, unit: KernelUnit, code: CompiledCode, target: str) -> Built:
@@ -142,4 +151,11 @@ class Adaptor:
             buffers=code.buffers,
             operations=code.operations,
         )
-        return Built(manifest, self.cache.keep(key, code.code, manifest), was_cached=False)
+        return _built(self.cache.keep(key, code.code, manifest), unit, was_cached=False)
+
+
+def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -> Built:
+    # The name is not in the key: families that share code share its build, under the name
+    # of the one that came first.
+    manifest = attrs.evolve(kept[0], kernel=unit.kernel, entry=unit.entry)
+    return Built(manifest, kept[1], was_cached)

@@ -6,11 +6,13 @@ the code is verified by its own hash before anyone loads it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -30,66 +32,120 @@ def default_build_cache(environ: Mapping[str, str] = os.environ) -> Path:
     """Return ``$XPU_BUILD_CACHE``, else ``build`` in the platform's cache directory."""
     named = environ.get("XPU_BUILD_CACHE")
     if named:
-        return Path(named).expanduser()
+        return _absolute(named)
     return platformdirs.user_cache_path("xpu", appauthor=False) / "build"
 
 
 class BuildCache:
     """Code objects and manifests under one directory.
 
-    A directory that cannot be written is replaced by a temporary one for this process,
-    said once: a build must not fail for want of a cache.
+    Parameters
+    ----------
+    directory
+        Where they lie; `default_build_cache` when None. A leading ``~`` is the user's home.
+
+    Notes
+    -----
+    Where it cannot be written, new builds go to a temporary directory of this process,
+    said once: a build must not fail for want of a cache. What is there already is used.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory or default_build_cache()
-        self._stand_in: tempfile.TemporaryDirectory[str] | None = None
+    def __init__(self, directory: str | Path | None = None) -> None:
+        self.directory: Final = default_build_cache() if directory is None else _absolute(directory)
+        self._stand_in: Path | None = None
 
     def find(self, key: str) -> tuple[Manifest, Path] | None:
         """Return manifest and code of a key when both are whole; None otherwise."""
-        place = self._place(key)
-        try:
-            manifest = manifest_from_toml((place / _MANIFEST).read_text("utf-8"), str(place))
-            code = (place / _CODE).read_bytes()
-        except (OSError, UnicodeDecodeError, XpuBuildError):
-            return None
-        if hashlib.sha256(code).hexdigest() != manifest.code_hash:
-            _LOGGER.warning("built code in %s does not match its manifest; building again", place)
-            return None
-        return manifest, place / _CODE
+        found = _read(self._place(key))
+        if found is None and self._stand_in is not None:
+            found = _read(_under(self._stand_in, key))
+        return found
 
-    def keep(self, key: str, code: bytes, manifest: Manifest) -> Path:
-        """Write code and manifest, whole or not at all, and return the code's path."""
+    def keep(self, key: str, code: bytes, manifest: Manifest) -> tuple[Manifest, Path]:
+        """Write code and manifest, whole or not at all, and return what is kept.
+
+        That is another process's where it built the same at the same time.
+
+        Raises
+        ------
+        OSError
+            Neither the cache nor a temporary directory can be written.
+        """
+        place = self._place(key)
+        with contextlib.suppress(OSError):
+            self._failure_file(key).unlink(missing_ok=True)
         try:
-            return self._write(self._place(key), code, manifest)
+            return _written(place, code, manifest)
         except OSError as cause:
-            if self._stand_in is not None:
-                raise
-            _LOGGER.warning(
-                "build cache %s cannot be written (%s); builds are kept for this process only",
-                self.directory,
-                cause,
-            )
-            self._stand_in = tempfile.TemporaryDirectory(prefix="xpu-build-")
-            self.directory = Path(self._stand_in.name)
-            return self._write(self._place(key), code, manifest)
+            if self._stand_in is None:
+                _LOGGER.warning(
+                    "build cache %s cannot be written (%s); builds are kept for this process only",
+                    self.directory,
+                    cause.strerror or cause,
+                )
+                self._stand_in = Path(tempfile.mkdtemp(prefix="xpu-build-"))
+                weakref.finalize(self, shutil.rmtree, self._stand_in, ignore_errors=True)
+            return _written(_under(self._stand_in, key), code, manifest)
+
+    def failure(self, key: str) -> str | None:
+        """Return why a key did not compile when that was last tried; None when it did."""
+        try:
+            return self._failure_file(key).read_text("utf-8") or None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def keep_failure(self, key: str, why: str) -> None:
+        """Keep why a key did not compile, so that a recall need not try it again."""
+        file = self._failure_file(key)
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(why, "utf-8")
 
     def _place(self, key: str) -> Path:
-        return self.directory / key[:2] / key
+        return _under(self.directory, key)
 
-    @staticmethod
-    def _write(place: Path, code: bytes, manifest: Manifest) -> Path:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{place.name[:8]}-", dir=place.parent))
+    def _failure_file(self, key: str) -> Path:
+        return self._place(key).with_suffix(".failed")
+
+
+def _absolute(directory: str | Path) -> Path:
+    # Path.expanduser raises without a home; absolute, for a program that changes directory.
+    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111
+
+
+def _under(directory: Path, key: str) -> Path:
+    return directory / key[:2] / key
+
+
+def _read(place: Path) -> tuple[Manifest, Path] | None:
+    try:
+        manifest = manifest_from_toml((place / _MANIFEST).read_text("utf-8"), str(place))
+        code = (place / _CODE).read_bytes()
+    except (OSError, UnicodeDecodeError, XpuBuildError):
+        return None
+    if hashlib.sha256(code).hexdigest() != manifest.code_hash:
+        _LOGGER.warning("built code in %s does not match its manifest; building again", place)
+        return None
+    return manifest, place / _CODE
+
+
+def _written(place: Path, code: bytes, manifest: Manifest) -> tuple[Manifest, Path]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{place.name[:8]}-", dir=place.parent))
+    try:
+        fresh.chmod(0o755)  # a cache that an image was built with serves whoever runs there
+        (fresh / _CODE).write_bytes(code)
+        (fresh / _MANIFEST).write_text(manifest_to_toml(manifest), "utf-8")
         try:
-            (fresh / _CODE).write_bytes(code)
-            (fresh / _MANIFEST).write_text(manifest_to_toml(manifest), "utf-8")
-            # A damaged entry stands in the way of the rename; a whole one from another
-            # process is as good as ours, and is replaced by the same bytes.
-            shutil.rmtree(place, ignore_errors=True)
-            fresh.replace(place)
+            fresh.rename(place)
         except OSError:
-            shutil.rmtree(fresh, ignore_errors=True)
-            if not (place / _CODE).is_file():
-                raise
-        return place / _CODE
+            # A whole entry stays: another process may be about to load it. A damaged one
+            # stands in the way.
+            found = _read(place)
+            if found is not None:
+                return found
+            shutil.rmtree(place, ignore_errors=True)
+            fresh.rename(place)
+        return manifest, place / _CODE
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)

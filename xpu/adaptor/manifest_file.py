@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import tomli_w
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, Manifest, Operation
 
 
@@ -45,17 +45,16 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
             raise XpuBuildError(
                 f"{where}: manifest schema {schema!r}; this version reads {MANIFEST_SCHEMA}"
             )
-        facts = KernelFacts(code_hash=document["code_hash"], **document["footprint"])
         return Manifest(
             kernel=document["kernel"],
             target=document["target"],
             code_hash=document["code_hash"],
             compiler=document["compiler"],
             entry=document["entry"],
-            footprint=facts,
+            footprint=KernelFacts(**document["footprint"]),
             buffers=tuple(BufferAccess(**buffer) for buffer in document["buffers"]),
             operations=tuple(Operation(**operation) for operation in document["operations"]),
             schema=schema,
         )
-    except (tomllib.TOMLDecodeError, KeyError, TypeError) as cause:
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, XpuConfigError) as cause:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause

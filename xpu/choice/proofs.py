@@ -7,12 +7,12 @@ start. One small file per code hash; deleting it asks for another try.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from pathlib import Path
 from typing import Final, Literal, cast
 
 import attrs
+
+from xpu.store.disk import read, write
 
 ProofStatus = Literal["well", "wrong", "failed", "hung", "crashed"]
 _STATUSES: Final = frozenset({"well", "wrong", "failed", "hung", "crashed"})
@@ -20,7 +20,10 @@ _STATUSES: Final = frozenset({"well", "wrong", "failed", "hung", "crashed"})
 
 @attrs.frozen
 class Proof:
-    """What came of running a code object once; `note` says why, `path` is where it is kept."""
+    """What came of running a code object once.
+
+    `note` says why, `path` is where it is kept; None where it could not be written.
+    """
 
     status: ProofStatus
     note: str = ""
@@ -50,17 +53,14 @@ class Proofs:
     def record(self, code_hash: str, status: ProofStatus, note: str = "") -> None:
         """Keep what came of running a code object."""
         path = self._path(code_hash)
+        note = " ".join(note.split())
+        text = f"{status}\n{self._context}\n{note}\nend\n"
+        try:
+            if path is not None:
+                write(path, text.encode("utf-8", "replace"))
+        except OSError:
+            path = None
         self._known[code_hash] = Proof(status, note, path)
-        if path is None:
-            return
-        text = f"{status}\n{self._context}\n{' '.join(note.split())}\nend\n"
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", dir=path.parent, prefix=".proof-", delete=False, encoding="utf-8"
-            ) as fresh:
-                fresh.write(text)
-            Path(fresh.name).replace(path)
 
     def _path(self, code_hash: str) -> Path | None:
         return None if self._directory is None else self._directory / code_hash
@@ -70,8 +70,8 @@ class Proofs:
         if path is None:
             return None
         try:
-            lines = path.read_text("utf-8").split("\n")
-        except (OSError, UnicodeDecodeError):
+            lines = (read(path) or b"").decode("utf-8").split("\n")
+        except (OSError, ValueError):
             return None
         if len(lines) != 5 or lines[3] != "end" or lines[1] != self._context:
             return None

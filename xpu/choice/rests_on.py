@@ -35,7 +35,11 @@ def answer_build_id(f: ShapeFilter, identity: Mapping[str, str], memory: str) ->
         "protocol": PROTOCOL,
         **{f"identity.{name}": value for name, value in identity.items()},
     }
-    return build_id(parts, {verdict.candidate.name: _code(verdict) for verdict in f.survivors})
+    code = {verdict.candidate.name: _code(verdict) for verdict in f.survivors}
+    # Code that a trial found bad stays counted when the next start sets it aside: the answer
+    # of that trial still holds.
+    code |= {each.name: f"code {each.code_hash}" for each in f.aside if each.code_hash is not None}
+    return build_id(parts, code)
 
 
 def _code(verdict: Verdict) -> str:

@@ -106,6 +106,11 @@ class ShapeChoice:
         """Return the member that an override names for a family, None without one."""
         return self._overrides.get(family)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a `hold` is open, in any thread."""
+        return self._holders > 0
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Time nothing while the context is open, in any thread; contexts may nest.
@@ -171,7 +176,7 @@ class ShapeChoice:
         recalled = self._recall(case)
         if recalled is not None:
             return recalled
-        if probe is None or not may_time or self._holders:
+        if probe is None or not may_time or self.is_held:
             return self._serve_default(case)
         return self._in_turn(case, probe)
 

@@ -15,6 +15,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,12 @@ JOB_DEADLINE_S: Final = 20.0
 """Seconds for one job. Source: the largest shipped check takes under 2 s on two shared
 cores without vector instructions; ten times that is a kernel that does not end."""
 
+_FAULTS: Final = frozenset(
+    {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGSTKFLT"}
+)
+"""Signals by which a process ends itself. Any other came from outside (a closed terminal, an
+operator, a machine out of memory) and says nothing of the code."""
+
 LENGTH: Final = struct.Struct("<Q")
 
 
@@ -42,37 +49,56 @@ class Worker:
         self._birth = (cls.__module__, cls.__qualname__, index)
         self._deadline_s = JOB_DEADLINE_S if deadline_s is None else deadline_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
 
-    def run(self, job: Job) -> list[Any]:
+    def run(self, job: Job, *, work_s: float = 0.0) -> list[Any]:
         """Run a job in the child and return its results.
+
+        Parameters
+        ----------
+        work_s
+            Seconds that the job's own work may take, beyond the deadline of any job.
 
         Raises
         ------
         MemberFault
             ``crashed``, ``hung`` or ``failed``, with what is known of why.
         """
+        with self._lock:
+            return self._answered(job, self._deadline_s + work_s)
+
+    def close(self) -> None:
+        """Stop the child for good; a job under way in another thread fails."""
+        self._is_closed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+        with self._lock:
+            self._stop()
+
+    def _answered(self, job: Job, deadline_s: float) -> list[Any]:
         process = self._started()
         try:
-            send(process.stdin, job)
-            status, value = _receive(process, self._deadline_s)
+            send(process.stdin, (deadline_s, job))
+            status, value = _receive(process, deadline_s)
         except Gone:
-            raise MemberFault("crashed", self._obituary(process)) from None
+            raise self._obituary(process) from None
         except _Late:
-            self.close()
+            self._stop()
             raise MemberFault(
-                "hung", f"did not end within {self._deadline_s:g} s and was stopped"
+                "hung", f"did not end within {deadline_s:g} s and was stopped"
             ) from None
         except BaseException:
             # Interrupted half-way: the pipe holds half a message, so the child must go.
-            self.close()
+            self._stop()
             raise
         if status == "error":
             raise MemberFault("failed", value)
         results: list[Any] = value
         return results
 
-    def close(self) -> None:
-        """Stop the child, if there is one."""
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -86,33 +112,46 @@ class Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
-        self.close()
+        self._stop()
+        if self._is_closed:
+            raise MemberFault("failed", "the worker process was closed")
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "xpu.choice.worker_child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environ,
-        )
         try:
+            self._process = subprocess.Popen(
+                # -P: no module of the directory that the program happens to be in.
+                [sys.executable, "-P", "-m", "xpu.choice.worker_child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environ,
+            )
             send(self._process.stdin, self._birth)
             status, value = _receive(self._process, START_DEADLINE_S)
-        except (Gone, _Late):
-            self.close()
-            raise MemberFault("failed", "the worker process did not start") from None
+        except BaseException as cause:
+            self._stop()
+            if not isinstance(cause, Gone | _Late | OSError):
+                raise
+            why = f": {cause}" if str(cause) else ""
+            raise MemberFault("failed", f"the worker process did not start{why}") from None
         if status == "error":
-            self.close()
+            self._stop()
             raise MemberFault("failed", f"the worker process did not start: {value}")
         return self._process
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
+    def _obituary(self, process: subprocess.Popen[bytes]) -> MemberFault:
         code = process.wait()
-        self.close()
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                return f"the worker process was ended by {signal.Signals(-code).name}"
-        return f"the worker process ended with exit status {code}"
+        self._stop()
+        if code >= 0:
+            return MemberFault("crashed", f"the worker process ended with exit status {code}")
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        if name == "SIGALRM":
+            return MemberFault("hung", "the worker process passed its deadline and ended itself")
+        if name in _FAULTS:
+            return MemberFault("crashed", f"the worker process was ended by {name}")
+        return MemberFault("failed", f"the worker process was ended from outside by {name}")
 
 
 class Gone(Exception):  # noqa: N818 - it ends a conversation, it is nobody's error
@@ -155,9 +194,11 @@ def _read(process: subprocess.Popen[bytes], count: int, until: float) -> bytes:
     if process.stdout is None:
         raise Gone
     descriptor, parts = process.stdout.fileno(), []
+    poll = select.poll()  # not select: a server's descriptors outgrow it
+    poll.register(descriptor, select.POLLIN)
     while count:
         left = until - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+        if left <= 0 or not poll.poll(left * 1000):
             raise _Late
         part = os.read(descriptor, min(count, 1 << 20))
         if not part:

@@ -12,10 +12,13 @@ import os
 import pickle
 import signal
 import sys
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from xpu.choice.job import run_job
 from xpu.choice.worker import LENGTH, Gone, send
+
+_GRACE_S: Final = 1.0
+"""Seconds past the deadline after which a job ends its process: the parent's turn is first."""
 
 
 def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
@@ -32,13 +35,18 @@ def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
     send(answers, ("ready", None))
     while True:
         try:
-            job = _take(commands)
+            deadline_s, job = _take(commands)
         except EOFError:
             return
+        # A parent that was killed cannot end a kernel that does not end. This signal's
+        # default does, whatever code is running.
+        signal.setitimer(signal.ITIMER_REAL, deadline_s + _GRACE_S)
         try:
             send(answers, ("done", run_job(device, job)))
         except Exception as cause:
             send(answers, ("error", f"{type(cause).__name__}: {cause}"))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def _take(pipe: IO[bytes]) -> Any:
@@ -51,6 +59,9 @@ def _take(pipe: IO[bytes]) -> Any:
 def _main() -> None:
     # Ctrl-C is the parent's to handle: it closes the pipe, and this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What the parent ignores or blocks would stay so here.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     answers = os.fdopen(os.dup(1), "wb")
     # A kernel that prints must not write into the answers.
     os.dup2(2, 1)

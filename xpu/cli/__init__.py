@@ -1,5 +1,17 @@
 """The command line: ``xpu``. The one room that prints and that ends the process."""
 
-from xpu.cli.app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+
+
+def main() -> None:
+    """Run the command line and end the process with its status."""
+    try:
+        # Imported here: Ctrl-C while modules are read must not end in a traceback either.
+        from xpu.cli.app import run
+
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)

@@ -1,6 +1,6 @@
 """``python -m xpu.cli``, for a shell in which the script is not on the path."""
 
-from xpu.cli.app import main
+from xpu.cli import main
 
 if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@ import io
 import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,15 +66,17 @@ def xpu() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and end the process with its status."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
-
-
 def run(arguments: list[str]) -> int:
     """Run the command line and return its status."""
     _ready_streams()
     logging.basicConfig(format="xpu: %(message)s", level=logging.WARNING)
+    try:
+        return _status(arguments)
+    finally:
+        _drop_unwritable()
+
+
+def _status(arguments: list[str]) -> int:
     try:
         status: Any = xpu.main(arguments, prog_name="xpu", standalone_mode=False)
         sys.stdout.flush()
@@ -82,19 +85,17 @@ def run(arguments: list[str]) -> int:
     except click.Abort:
         return _fail("interrupted; what was finished is kept", 130)
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return error.exit_code
     except KeyboardInterrupt:
         return _fail("interrupted; what was finished is kept", 130)
     except BrokenPipeError:
-        # Whoever read the output is gone: nothing is left to say, and nobody to say it to.
-        _drop_output()
-        return 1
+        return 1  # whoever read the output is gone: nobody is left to say it to
     except XpuError as error:
         return _fail(_told(error), 2 if isinstance(error, XpuConfigError) else 1)
     except OSError as error:
-        _drop_output()
-        return _fail(str(error), 1)
+        return _fail(f"a file or the output cannot be read or written: {error}", 1)
     except Exception as error:
         return _unexpected(error)
     return status if isinstance(status, int) else 0
@@ -114,12 +115,13 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _drop_output() -> None:
-    """Point standard output at nothing, so that leaving does not fail on what it still holds."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop_unwritable() -> None:
+    """Point a stream that nobody takes at nothing: leaving must not fail on what it holds."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _told(error: BaseException) -> str:
@@ -127,7 +129,8 @@ def _told(error: BaseException) -> str:
 
 
 def _fail(message: str, status: int) -> int:
-    click.echo(f"xpu: {message}", err=True)
+    with suppress(OSError):
+        click.echo(f"xpu: {message}", err=True)
     return status
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from xpu.cli.output import (
     print_table,
 )
 from xpu.errors import XpuConfigError
+
+if TYPE_CHECKING:
+    from xpu.model import ChoiceResult
 
 
 @click.command()
@@ -45,20 +48,28 @@ def bench(
             )
         design = orchestrator.registry.design(declared.design)
         result = orchestrator.choose(family, asked, memory=memory)
-        name = orchestrator.facts.name or orchestrator.facts.backend
-        default = declared.default_for(orchestrator.backend.dialect)
-    document: dict[str, Any] = {
-        "device": name,
-        "family": family,
-        "problem": asked.key,
+        document = {
+            "device": orchestrator.facts.name or orchestrator.facts.backend,
+            "default": declared.default_for(orchestrator.backend.dialect),
+            "operations": design.operations(asked),
+            "bytes": design.bytes_touched(asked, declared.constants),
+            **_measured(result),
+        }
+    if as_json:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def _measured(result: ChoiceResult) -> dict[str, Any]:
+    return {
+        "family": result.family,
+        "problem": result.problem,
         "memory": result.memory,
         "choice": result.member,
-        "default": default,
         "margin_permille": result.margin_permille,
         "tie": result.tie,
         "note": result.note,
-        "operations": design.operations(asked),
-        "bytes": design.bytes_touched(asked, declared.constants),
         "members": [
             {
                 "name": member.name,
@@ -70,10 +81,6 @@ def bench(
             for member in result.members
         ],
     }
-    if as_json:
-        print_json(document)
-    else:
-        _print(document)
 
 
 def _print(document: dict[str, Any]) -> None:

@@ -15,14 +15,14 @@ from xpu.cli.output import json_option, print_json, print_table
 @json_option
 def device(backend: str | None, as_json: bool) -> None:
     """Show what each device reports; what a driver does not tell is absent."""
-    from xpu.orchestrator import pick_backend
+    from xpu.orchestrator import availability_of, pick_backend
     from xpu.registry import default_registry
 
     registry = default_registry()
     if backend is not None:
         chosen = [pick_backend(registry, backend)]
     else:
-        chosen = [one for one in registry.backends.values() if one.availability().is_available]
+        chosen = [one for one in registry.backends.values() if availability_of(one).is_available]
     found = [_facts(facts) for one in chosen for facts in one.devices()]
     if as_json:
         print_json(found)

@@ -41,7 +41,9 @@ def doctor(as_json: bool) -> None:
 
 
 def _backend(backend: Any) -> dict[str, Any]:
-    state = backend.availability()
+    from xpu.orchestrator import availability_of
+
+    state = availability_of(backend)
     devices: list[str] = []
     reason = state.reason
     if state.is_available:

@@ -124,5 +124,5 @@ def _print(shapes: ShapeFilter) -> None:
         ["member", "status", "why", "need", "limit", *records],
         rows,
     )
-    if shapes.refusal():
-        click.echo(shapes.refusal())
+    if shapes.refusal():  # the table has said why
+        click.echo(f"{shapes.name}: nothing can be launched for {shapes.problem.key}")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from xpu.cli.output import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from xpu.model import Family
 
 
 @click.command()
@@ -15,43 +20,48 @@ def families(as_json: bool) -> None:
     from xpu.registry import default_registry
 
     settings = settings_for(default_registry())
-    document = [
-        {
-            "name": family.name,
-            "design": family.design,
-            "problem": list(family.problem),
-            "constants": dict(family.constants),
-            "buckets": dict(family.buckets),
-            "default": dict(family.default),
-            "cap": family.cap,
-            "members": [
-                {
-                    "name": member.name,
-                    "dialects": None if member.dialects is None else list(member.dialects),
-                    **member.parameters,
-                }
-                for member in family.members
-            ],
-        }
-        for family in settings.families.values()
-    ]
     if as_json:
-        print_json(document)
+        print_json([_document(family) for family in settings.families.values()])
         return
     for family in settings.families.values():
-        constants = ", ".join(f"{key} = {value}" for key, value in family.constants.items())
-        print_table(
-            f"{family.name}: {family.design} ({constants}), problem {' x '.join(family.problem)}",
-            ["member", "dialects", "default of", "parameters"],
-            [
-                [
-                    member.name,
-                    "all" if member.dialects is None else list(member.dialects),
-                    [dialect for dialect, name in family.default.items() if name == member.name],
-                    [f"{key} {value}" for key, value in member.parameters.items()],
-                ]
-                for member in family.members
-            ],
-        )
+        _print(family)
     for name, reason in settings.dormant.items():
         click.echo(f"{name} cannot serve: {reason}")
+
+
+def _document(family: Family) -> dict[str, Any]:
+    return {
+        "name": family.name,
+        "design": family.design,
+        "problem": list(family.problem),
+        "constants": dict(family.constants),
+        "buckets": dict(family.buckets),
+        "default": dict(family.default),
+        "cap": family.cap,
+        "members": [
+            {
+                "name": member.name,
+                "dialects": None if member.dialects is None else list(member.dialects),
+                **member.parameters,
+            }
+            for member in family.members
+        ],
+    }
+
+
+def _print(family: Family) -> None:
+    constants = ", ".join(f"{key} = {value}" for key, value in family.constants.items())
+    design = f"{family.design} ({constants})" if constants else family.design
+    print_table(
+        f"{family.name}: {design}, problem {' x '.join(family.problem)}",
+        ["member", "dialects", "default of", "parameters"],
+        [
+            [
+                member.name,
+                "all" if member.dialects is None else list(member.dialects),
+                [dialect for dialect, name in family.default.items() if name == member.name],
+                [f"{key} {value}" for key, value in member.parameters.items()],
+            ]
+            for member in family.members
+        ],
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from typing import Any, Final, TypeVar
 
 import click
@@ -12,16 +13,29 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 ABSENT: Final = "-"
+_OUTPUT: Final = "xpu.output"
 _UNBOUNDED: Final = 1_000_000
 # Stands for a blank inside an item while rich folds at blanks; in no text of ours.
 _GLUE: Final = "\ue000"
 
 
 def json_option(command: Command) -> Command:
-    """Add ``--json``."""
+    """Add ``--json``; under it, only `print_json` writes to standard output."""
     return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on standard output."
+        "--json",
+        "as_json",
+        is_flag=True,
+        callback=_keep_output_clean,
+        help="Print one JSON document on standard output.",
     )(command)
+
+
+def _keep_output_clean(ctx: click.Context, _: click.Parameter, as_json: bool) -> bool:
+    """Send to standard error what a plugin prints: the document must stay the only one."""
+    if as_json:
+        ctx.meta[_OUTPUT] = sys.stdout
+        ctx.with_resource(redirect_stdout(sys.stderr))
+    return as_json
 
 
 def device_options(command: Command) -> Command:
@@ -48,7 +62,8 @@ def print_json(document: Any) -> None:
 
     Only ASCII is written: the document is whole under any locale.
     """
-    click.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+    text = json.dumps(_finite(document), indent=2, allow_nan=False)
+    click.echo(text, file=click.get_current_context().meta[_OUTPUT])
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

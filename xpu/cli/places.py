@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xpu.errors import XpuConfigError
+
 if TYPE_CHECKING:
     from xpu.orchestrator import Orchestrator
 
@@ -13,9 +15,17 @@ if TYPE_CHECKING:
 def store_directory() -> Path | None:
     """Return ``$XPU_STORE``, None when that is set and empty, else the platform's place."""
     named = os.environ.get("XPU_STORE")
+    if named == "":
+        return None
     if named is not None:
-        # Path.expanduser raises where there is no home.
-        return Path(os.path.expanduser(named)) if named else None  # noqa: PTH111
+        try:
+            # Path.expanduser raises where there is no home.
+            return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
+        except FileNotFoundError:
+            raise XpuConfigError(
+                f"XPU_STORE={named} is relative to the current directory, which is gone; "
+                "name a whole path"
+            ) from None
     import platformdirs
 
     return platformdirs.user_cache_path("xpu", appauthor=False) / "store"

@@ -97,7 +97,7 @@ def run(
 
     if batch is not None and model_path is None:
         raise click.UsageError("--batch goes with --model")
-    batches = parse_batches(batch or "1,8,64")
+    batches = parse_batches("1,8,64" if batch is None else batch)
     started = time.perf_counter()
     outcomes: list[ProbeOutcome] = []
     is_interrupted = False

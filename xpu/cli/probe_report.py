@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpu.cli.output import nanoseconds, print_table
+from xpu.cli.output import nanoseconds, print_table, visible
 
 if TYPE_CHECKING:
     from xpu.model import ChoiceResult, MemberResult
@@ -58,21 +58,39 @@ def print_report(
             ["problem", "winner", "source", "margin", "time", "survivors", "pruned", "others"],
             [_row(result) for result in results],
         )
-    notes = {f"{r.family} {r.problem}: {r.note}" for rs in groups.values() for r in rs if r.note}
-    faults = {
-        f"{r.family} {m.name}: {m.status}: {m.note}"
-        for rs in groups.values()
-        for r in rs
-        for m in r.members
-        if m.note and m.status not in ("survivor", "left")
-    }
-    errors = {f"{one.probe}: {one.error}" for one in outcomes if one.error}
-    for line in sorted(notes | faults | errors):
-        click.echo(line)
+    for line in _sentences(outcomes):
+        click.echo(visible(line))
+    if not outcomes:
+        click.echo("there was nothing to look at; see: xpu probe list, xpu doctor")
     if left_out:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(left_out.items()))
         click.echo(f"left out, no family for: {kinds}")
-    click.echo(f"{len(outcomes)} results in {seconds:.1f} s")
+    plural = "" if len(outcomes) == 1 else "s"
+    click.echo(f"{len(outcomes)} result{plural} in {seconds:.1f} s")
+
+
+def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
+    """Say what a table cannot, each sentence once: notes, members that failed, errors."""
+    about: dict[tuple[str, str], dict[str, str]] = {}
+    for outcome in outcomes:
+        result = outcome.result
+        if result is None:
+            about.setdefault((outcome.probe, outcome.error), {})[""] = outcome.error
+            continue
+        family, problem = result.family, result.problem
+        if result.note:
+            # What differs in nothing but the problem is said once, for all of them.
+            same = result.note.replace(problem, "*")
+            note = result.note.removeprefix(f"{family} {problem}: ")
+            about.setdefault((family, same), {})[problem] = note
+        for member in result.members:
+            if member.note and member.status not in ("survivor", "left"):
+                note = f"{member.status}: {member.note}"
+                about.setdefault((f"{family} {member.name}", note), {})[""] = note
+    return [
+        f"{' '.join([subject, ', '.join(notes)]).rstrip()}: {next(iter(notes.values()))}"
+        for (subject, _), notes in about.items()
+    ]
 
 
 def _row(result: ChoiceResult) -> list[Any]:

@@ -5,7 +5,7 @@ what follows from it is the choice's business; a backend brings better clocks as
 """
 
 from xpu.measure.host_clock import HostClock
-from xpu.measure.kernel_timer import PROTOCOL, KernelTimer
+from xpu.measure.kernel_timer import PROTOCOL, KernelTimer, Turn
 from xpu.measure.rotation import rotation_count
 from xpu.measure.scale import ClockScaleError, check_scale
 
@@ -14,6 +14,7 @@ __all__ = [
     "ClockScaleError",
     "HostClock",
     "KernelTimer",
+    "Turn",
     "check_scale",
     "rotation_count",
 ]

@@ -32,11 +32,18 @@ known clock's step, and eight arms of fourteen rounds stay under a tenth of a se
 
 
 @attrs.define
+class Turn:
+    """Whose turn is next among copies. Launches that share their copies share one."""
+
+    position: int = 0
+
+
+@attrs.define
 class _Memory:
-    """What is known of launches seen before: nanoseconds of one, and whose turn is next."""
+    """What is known of launches seen before: nanoseconds of one, and their own turn."""
 
     estimate_ns: float | None = None
-    position: int = 0
+    turn: Turn = attrs.field(factory=Turn)
 
 
 class KernelTimer:
@@ -82,7 +89,9 @@ class KernelTimer:
         self._budget_ns = bracket_budget_ns
         self._known: weakref.WeakKeyDictionary[Launch, _Memory] = weakref.WeakKeyDictionary()
 
-    def time_ns(self, launches: Launches, *, estimate_ns: float | None = None) -> float:
+    def time_ns(
+        self, launches: Launches, *, estimate_ns: float | None = None, turn: Turn | None = None
+    ) -> float:
         """Take one bracket and return nanoseconds a launch.
 
         Parameters
@@ -93,6 +102,9 @@ class KernelTimer:
         estimate_ns
             Nanoseconds of one launch, if the caller knows. Else the last reading counts;
             of launches never seen, one is timed first and its reading is not returned.
+        turn
+            Where these launches take their turn, when others run on the same copies: each
+            with a turn of its own would find warm what another has just read.
 
         Returns
         -------
@@ -105,10 +117,10 @@ class KernelTimer:
         if estimate_ns is not None:
             memory.estimate_ns = estimate_ns
         if memory.estimate_ns is None:
-            self._bracket(copies, memory, 1)
-        return self._bracket(copies, memory, self._count(memory.estimate_ns))
+            self._bracket(copies, memory, turn, 1)
+        return self._bracket(copies, memory, turn, self._count(memory.estimate_ns))
 
-    def warm_up(self, launches: Launches) -> None:
+    def warm_up(self, launches: Launches, *, turn: Turn | None = None) -> None:
         """Take one launch, then one bracket; their readings are only estimates.
 
         Not every copy: a cold rotation may have thousands, and the first launches have
@@ -116,17 +128,20 @@ class KernelTimer:
         """
         copies = _copies(launches)
         memory = self._memory_of(copies[0])
-        self._bracket(copies, memory, 1)
-        self._bracket(copies, memory, self._count(memory.estimate_ns))
+        self._bracket(copies, memory, turn, 1)
+        self._bracket(copies, memory, turn, self._count(memory.estimate_ns))
 
     def _count(self, estimate_ns: float | None) -> int:
         if estimate_ns is None or not 0 < estimate_ns < math.inf:
             return 1
         return min(self._most, max(1, int(self._budget_ns / estimate_ns)))
 
-    def _bracket(self, copies: Sequence[Launch], memory: _Memory, count: int) -> float:
-        start, around = memory.position, len(copies)
-        memory.position = (start + count) % around
+    def _bracket(
+        self, copies: Sequence[Launch], memory: _Memory, turn: Turn | None, count: int
+    ) -> float:
+        turn = turn or memory.turn
+        start, around = turn.position, len(copies)
+        turn.position = (start + count) % around
         total = self.tier.bracket_ns([copies[(start + step) % around] for step in range(count)])
         reading = float(total) / count
         if not 0 < reading < math.inf:

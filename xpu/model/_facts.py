@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from xpu.errors import XpuConfigError
 
@@ -25,6 +24,25 @@ def whole_or_absent(value: object) -> int | None:
     return number if number >= 0 else None
 
 
+class _Frozen(dict[str, Any]):
+    """A dictionary that cannot change, and can be hashed, copied and pickled.
+
+    A dictionary, for reading one is part of what a filter does a thousand times.
+    """
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict has none
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[object, tuple[dict[str, Any]]]:
+        return frozen_mapping, (dict(self),)
+
+    def _refuse(self, *_given: object, **_named: object) -> NoReturn:
+        raise TypeError("this mapping cannot be changed")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+
 def frozen_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Copy a mapping into one that cannot change; None makes an empty one."""
-    return MappingProxyType(dict(value or {}))
+    return _Frozen(value or {})

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from xpu.errors import XpuConfigError
+from xpu.model._facts import frozen_mapping
 
 
 class ShapeCandidate:
@@ -52,7 +52,7 @@ class ShapeCandidate:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "code_hash", code_hash)
         object.__setattr__(self, "library", library)
-        object.__setattr__(self, "parameters", MappingProxyType(kept))
+        object.__setattr__(self, "parameters", frozen_mapping(kept))
 
     @classmethod
     def of(
@@ -73,6 +73,9 @@ class ShapeCandidate:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a ShapeCandidate cannot be changed")
 
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return _restore, (self.name, self.code_hash, self.library, dict(self.parameters))
+
     def _identity(self) -> tuple[object, ...]:
         return (self.name, self.code_hash, self.library, tuple(sorted(self.parameters.items())))
 
@@ -87,3 +90,9 @@ class ShapeCandidate:
     def __repr__(self) -> str:
         shown = "".join(f", {key}={value}" for key, value in self.parameters.items())
         return f"ShapeCandidate({self.name!r}{shown})"
+
+
+def _restore(
+    name: str, code_hash: str | None, library: str | None, parameters: dict[str, Any]
+) -> ShapeCandidate:
+    return ShapeCandidate(name, code_hash=code_hash, library=library, **parameters)

@@ -20,7 +20,8 @@ class MemberResult:
     """One member in a result.
 
     `median_ns` is the median of its good readings in nanoseconds a launch, `rounds` the
-    number of rounds in which it was read. `note` says why it failed.
+    number of rounds in which it was read. `note` says why it failed. `code_hash` is that of
+    a member which is set aside for what its code once did.
     """
 
     name: str
@@ -31,6 +32,7 @@ class MemberResult:
     median_ns: float | None = None
     rounds: int = 0
     note: str = ""
+    code_hash: str | None = None
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from xpu.orchestrator.bound import BoundKernel
 from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
-from xpu.orchestrator.startup import pick_backend, settings_for
+from xpu.orchestrator.startup import availability_of, pick_backend, settings_for
 from xpu.orchestrator.weights import PreparedWeights
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Op",
     "Orchestrator",
     "PreparedWeights",
+    "availability_of",
     "pick_backend",
     "settings_for",
 ]

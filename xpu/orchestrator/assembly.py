@@ -16,7 +16,6 @@ from xpu.choice import Proofs
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.filter import ShapeFilter
 from xpu.model import (
-    DeviceFacts,
     Family,
     KernelFacts,
     Member,
@@ -27,7 +26,7 @@ from xpu.model import (
 )
 from xpu.registry import Registry
 from xpu.settings import Settings
-from xpu.spec import Design, Launch
+from xpu.spec import Design, Device, Launch
 
 
 @attrs.frozen
@@ -67,15 +66,16 @@ class Assembly:
         self,
         settings: Settings,
         registry: Registry,
-        facts: DeviceFacts,
+        device: Device,
         adaptor: Adaptor,
-        proofs: Proofs,
     ) -> None:
         self.settings = settings
         self.registry = registry
-        self.facts = facts
+        self.facts = device.facts
         self.adaptor = adaptor
-        self.proofs = proofs
+        identity = device.identity()
+        context = f"{identity.get('device', '')} {identity.get('driver', '')}"
+        self.proofs = Proofs(adaptor.cache.directory / "proofs", context)
 
     @property
     def dialect(self) -> str:
@@ -119,18 +119,10 @@ class Assembly:
             for member in family.for_dialect(self.dialect)
         }
 
-    def buildable(self, family: Family, problem: Problem) -> tuple[str, ...]:
-        """Name the members to build: those not ruled out, in declared order, to the cap."""
-        names = [
-            name for name, verdict in self.rule_out(family, problem).items() if verdict.is_survivor
-        ]
-        return tuple(names[: family.cap])
-
-    def is_built(self, family: Family, names: Collection[str]) -> bool:
-        """Whether the code of all the named members is there already."""
-        members = [member for member in family.members if member.name in names]
-        found = self.adaptor.recall(family, members, self.adaptor.native_target())
-        return all(code is not None for code in found.values())
+    def eligible(self, family: Family, problem: Problem) -> tuple[str, ...]:
+        """Name the members that are not ruled out without compiling, in declared order."""
+        verdicts = self.rule_out(family, problem)
+        return tuple(name for name, verdict in verdicts.items() if verdict.is_survivor)
 
     def assemble(
         self, family: Family, problem: Problem, build: Collection[str] | None = None
@@ -139,16 +131,35 @@ class Assembly:
 
         A member that is not built is considered by what is known without its code.
         """
-        verdicts = self.rule_out(family, problem)
-        eligible = [name for name, verdict in verdicts.items() if verdict.is_survivor]
+        eligible = self.eligible(family, problem)
         wanted = eligible[: family.cap] if build is None else [n for n in eligible if n in build]
-        members = [member for member in family.members if member.name in wanted]
-        results = self.adaptor.build(family, members, self.adaptor.native_target())
+        results = self.adaptor.build(family, _named(family, wanted), self.adaptor.native_target())
+        capped = eligible if build is None else ()
+        return self._considered(family, problem, results, capped)
+
+    def recalled(self, family: Family, problem: Problem) -> Assembled | None:
+        """Consider a family as it was built before; None where a member was never compiled."""
+        eligible = self.eligible(family, problem)
+        found = self.adaptor.recall(
+            family, _named(family, eligible[: family.cap]), self.adaptor.native_target()
+        )
+        results = {name: result for name, result in found.items() if result is not None}
+        if len(results) < len(found):
+            return None
+        return self._considered(family, problem, results, eligible)
+
+    def _considered(
+        self,
+        family: Family,
+        problem: Problem,
+        results: Mapping[str, Built | XpuBuildError],
+        capped: Collection[str],
+    ) -> Assembled:
         shapes = self._filter(family, problem)
         built: dict[str, Built] = {}
         for member in family.for_dialect(self.dialect):
             result = results.get(member.name)
-            aside = self._aside(member, result, capped=build is None and member.name in eligible)
+            aside = self._aside(member, result, capped=member.name in capped)
             if aside is not None:
                 shapes.set_aside(aside)
                 continue
@@ -156,11 +167,6 @@ class Assembly:
                 built[member.name] = result
             facts = result.facts if isinstance(result, Built) else KernelFacts()
             shapes.consider(self._candidate(family, member, problem, facts.code_hash), facts)
-        return self._assembled(family, problem, shapes, built)
-
-    def _assembled(
-        self, family: Family, problem: Problem, shapes: ShapeFilter, built: Mapping[str, Built]
-    ) -> Assembled:
         design = self.registry.design(family.design)
         launches = {
             member.name: design.launch(self.dialect, member.parameters, problem)
@@ -181,7 +187,12 @@ class Assembly:
         if proof is None or proof.status == "well":
             return None
         again = f"; delete {proof.path} to try it again" if proof.path else ""
-        return MemberResult(member.name, status=proof.status, note=f"{proof.note}{again}")
+        return MemberResult(
+            member.name,
+            status=proof.status,
+            note=f"{proof.note}{again}",
+            code_hash=result.manifest.code_hash,
+        )
 
     def _filter(self, family: Family, problem: Problem) -> ShapeFilter:
         return ShapeFilter(
@@ -202,3 +213,7 @@ class Assembly:
         if launch.dynamic_shared_bytes:
             parameters.setdefault("dynamic_shared_bytes", launch.dynamic_shared_bytes)
         return ShapeCandidate.of(member.name, parameters, code_hash)
+
+
+def _named(family: Family, names: Collection[str]) -> list[Member]:
+    return [member for member in family.members if member.name in names]

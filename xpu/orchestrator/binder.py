@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
+from weakref import WeakSet
+
 import attrs
 
 from xpu.errors import XpuLaunchException
 from xpu.model import Family, Problem
 from xpu.orchestrator.assembly import Assembly
 from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.op import Op
 from xpu.orchestrator.service import Served, Service
 from xpu.orchestrator.trials import Trials
 from xpu.spec import Device
 
 
 class Binder:
-    """Binds on one device what a service chose."""
+    """Binds on one device what a service chose, and remembers what it bound.
+
+    `bound` holds final kernels by family, memory mode and sizes. It is replaced when answers
+    may have changed, never emptied: what a bind under way in another thread finds is then
+    kept in the old one.
+    """
 
     def __init__(
         self, assembly: Assembly, device: Device, service: Service, trials: Trials
@@ -23,17 +33,40 @@ class Binder:
         self._device = device
         self._service = service
         self._trials = trials
+        self.bound: dict[tuple[object, ...], BoundKernel] = {}
+        self._ops: WeakSet[Op] = WeakSet()
+        self._ops_lock = threading.Lock()
 
-    def bind(self, family: Family, problem: Problem, memory: str) -> BoundKernel:
+    def bind(self, family: Family, sizes: Mapping[str, int], memory: str) -> BoundKernel:
         """Return the kernel that serves a family on a problem.
 
         Raises
         ------
+        XpuConfigError
+            The sizes are not the family's.
         XpuLaunchException
             No member can serve; the message names each.
         """
-        served = self._service.serve(family, problem, memory=memory)
-        return self._kernel(family, problem, self._fitted(family, problem, served))
+        bound = self.bound
+        problem = self._assembly.problem(family, sizes)
+        key = (family.name, memory, *problem.sizes.items())
+        kernel = bound.get(key)
+        if kernel is None:
+            served = self._service.serve(family, problem, memory=memory)
+            kernel = self._kernel(family, problem, self._fitted(family, problem, served))
+        return bound.setdefault(key, kernel) if kernel.is_final else kernel
+
+    def watch(self, op: Op) -> None:
+        """Have an op bind anew, too, when answers may have changed."""
+        with self._ops_lock:
+            self._ops.add(op)
+
+    def forget(self) -> None:
+        """Bind anew from now on: answers may have changed."""
+        self.bound = {}
+        with self._ops_lock:
+            for op in self._ops:
+                op.forget()
 
     def _fitted(self, family: Family, problem: Problem, served: Served) -> Served:
         """Return the answer with its member considered for the real sizes.

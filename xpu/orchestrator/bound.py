@@ -2,7 +2,7 @@
 
 The first call with a set of arrays checks them and packs a launch; later calls with the
 same arrays find it in one dictionary. Arrays are held weakly: a bound kernel keeps none
-alive, and a dead array's entry is never taken for a new one's.
+alive, and what was packed for an array goes when the array does.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Problem, Verdict
-from xpu.orchestrator.weights import PreparedWeights, Preparer, check_dtype
-from xpu.spec import Argument, Device, DeviceArray, Launch, LoadedKernel
+from xpu.orchestrator.arguments import Arguments
+from xpu.orchestrator.weights import Preparer
+from xpu.spec import Argument, Device, Launch, LoadedKernel
 
-_MOST_PLANS: Final = 1024
-"""Array sets remembered by one bound kernel: more than the layers of any model in use."""
+_MOST_PLANS: Final = 1 << 16
+"""Sets of living arrays that one bound kernel remembers: the experts of all layers of a
+mixture share one. Past that it forgets them all, and packs again what is still used."""
 
-_Plan = tuple[tuple[Callable[[], Any], ...], Callable[[], None]]
+_Plan = tuple[Callable[[], None], tuple[weakref.ref[Any], ...], tuple[tuple[int, int], ...]]
+"""A packed launch, the arrays that it was packed for, and where those were that may move."""
 
 
 class BoundKernel:
@@ -51,12 +53,10 @@ class BoundKernel:
         self._device = device
         self._kernel = kernel
         self._launch = launch
-        self._arguments = tuple(arguments)
-        self._shapes = shapes
         self._sizes = tuple(sizes)
-        self._preparer = preparer
+        self._arguments = Arguments(f"{family} {problem.key}", device, arguments, shapes, preparer)
         self._is_empty = any(size == 0 for size in problem.sizes.values())
-        self._plans: dict[tuple[int, ...], _Plan] = {}
+        self._plans: dict[tuple[Any, ...], _Plan] = {}
 
     @property
     def member(self) -> str:
@@ -81,17 +81,22 @@ class BoundKernel:
         XpuLaunchException
             An array has the wrong shape or element type, is not contiguous, or cannot be
             reached from the device. Nothing was launched.
+
+        Notes
+        -----
+        The same objects are not looked at again: an array whose shape, element type or
+        memory was exchanged in place (``ndarray.resize`` without its check) is launched on
+        as it was. Of a tensor with ``data_ptr()`` the address is compared at every call;
+        another DLPack array is taken anew at every call.
         """
-        if stream is None:
-            plan = self._plans.get((*map(id, inputs), id(out)))
-            if plan is not None:
-                for reference, value in zip(plan[0], (*inputs, out), strict=True):
-                    if reference() is not value:
-                        break
-                else:
-                    plan[1]()
-                    return out
-        return self._first_call(inputs, out, stream)
+        try:
+            plan = self._plans.get((*map(id, inputs), id(out), stream))
+        except TypeError:  # a stream that cannot be hashed: nothing is remembered for it
+            plan = None
+        if plan is None or (plan[2] and _has_moved(plan[2], (*inputs, out))):
+            return self._first_call(inputs, out, stream)
+        plan[0]()
+        return out
 
     def explain(self) -> str:
         """Say which member serves, why, and what was pruned."""
@@ -105,91 +110,41 @@ class BoundKernel:
         return "\n".join(lines)
 
     def _first_call(self, inputs: tuple[Any, ...], out: Any, stream: Any) -> Any:
-        values = (*inputs, out)
-        if len(values) != len(self._arguments):
-            names = ", ".join(argument.name for argument in self._arguments[:-1])
-            raise XpuLaunchException(
-                f"{self._name()}: takes {names} and out=, given {len(inputs)} arrays and out="
-            )
-        arrays: list[DeviceArray] = []
-        is_lasting = stream is None
-        for argument, value in zip(self._arguments, values, strict=True):
-            array, lasts = self._take(argument, value)
-            arrays.append(array)
-            is_lasting = is_lasting and lasts
+        values = self._arguments.ordered(inputs, out)
+        taken = self._arguments.take(values)
         if self._is_empty:
             return out
-        self._refuse_overlap(arrays)
+        arrays, has_repacked = self._arguments.repacked(values, taken)
         launch = self._device.launcher(self._kernel, self._launch, arrays, self._sizes, stream)
         launch()
-        if is_lasting:
-            self._remember(values, launch)
+        if has_repacked:
+            # The repacked weights end with this call, so the work has to.
+            self._device.synchronize()
+        else:
+            self._remember((*inputs, out), stream, launch)
         return out
 
-    def _take(self, argument: Argument, value: Any) -> tuple[DeviceArray, bool]:
-        """Return an argument as the kernel takes it, and whether that holds for a next call."""
-        wanted = self._shapes[argument.name]
-        is_prepared = self._preparer is not None and argument.name == self._preparer.argument.name
-        if isinstance(value, PreparedWeights):
-            if not is_prepared or self._preparer is None:
-                raise XpuLaunchException(
-                    f"{self._name()}: argument {argument.name!r} is an array, not prepared weights"
-                )
-            if value.code_hash != self._preparer.built.manifest.code_hash:
-                raise XpuLaunchException(
-                    f"{self._name()}: these weights were prepared for another format or target; "
-                    f"use Orchestrator.prepare({self.family!r}, …)"
-                )
-            self._check_shape(argument, value.shape, wanted)
-            return value.array, True
-        array = self._import(argument, value)
-        check_dtype(self._name(), argument, array)
-        self._check_shape(argument, array.shape, wanted)
-        if is_prepared and self._preparer is not None and not self._is_empty:
-            self._preparer.warn_once()
-            return self._preparer.prepare(value).array, False
-        return array, True
-
-    def _import(self, argument: Argument, value: Any) -> DeviceArray:
-        try:
-            return self._device.import_array(value, writable=argument.access != "read")
-        except XpuLaunchException as cause:
-            raise XpuLaunchException(
-                f"{self._name()}: argument {argument.name!r}: {cause}"
-            ) from cause
-
-    def _check_shape(
-        self, argument: Argument, given: tuple[int, ...], wanted: tuple[int, ...]
-    ) -> None:
-        if tuple(given) != tuple(wanted):
-            raise XpuLaunchException(
-                f"{self._name()}: argument {argument.name!r} has shape {tuple(wanted)}, "
-                f"given {tuple(given)}"
-            )
-
-    def _refuse_overlap(self, arrays: Sequence[DeviceArray]) -> None:
-        spans = [
-            (array.address, array.address + array.nbytes, argument)
-            for array, argument in zip(arrays, self._arguments, strict=True)
-        ]
-        for start, end, written in spans:
-            if written.access == "read":
-                continue
-            for other_start, other_end, other in spans:
-                if other is not written and start < other_end and other_start < end:
-                    raise XpuLaunchException(
-                        f"{self._name()}: {written.name!r} is written and overlaps {other.name!r}"
-                    )
-
-    def _remember(self, values: tuple[Any, ...], launch: Callable[[], None]) -> None:
-        try:
-            references = tuple(weakref.ref(value) for value in values)
-        except TypeError:
-            # An array that cannot be held weakly is checked at every call.
+    def _remember(self, values: tuple[Any, ...], stream: Any, launch: Callable[[], None]) -> None:
+        moving = self._arguments.movable(values)
+        if moving is None:
             return
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.clear()
-        self._plans[tuple(map(id, values))] = (references, launch)
+        key = (*map(id, values), stream)
+        kernel = weakref.ref(self)
 
-    def _name(self) -> str:
-        return f"{self.family} {self.problem.key}"
+        def forget(_dead: object) -> None:
+            # Before its number can become another array's.
+            if (alive := kernel()) is not None:
+                alive._plans.pop(key, None)
+
+        try:
+            plan = (launch, tuple(weakref.ref(value, forget) for value in values), moving)
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        except TypeError:
+            # An array that cannot be held weakly, or a stream that cannot be hashed.
+            return
+
+
+def _has_moved(places: Sequence[tuple[int, int]], values: tuple[Any, ...]) -> bool:
+    return any(values[place].data_ptr() != address for place, address in places)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -24,3 +25,15 @@ class Event:
 
 
 Listener = Callable[[Event], None]
+_LOGGER: Final = logging.getLogger("xpu")
+
+
+def tell(listener: Listener | None, event: Event) -> None:
+    """Tell a program's listener, if it has one; what the listener raises is logged."""
+    if listener is None:
+        return
+    try:
+        listener(event)
+    except Exception:
+        # Whoever asked for a kernel gets one: it is not the asker's fault.
+        _LOGGER.exception("the listener failed on %s", event)

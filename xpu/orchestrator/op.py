@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from xpu.errors import XpuConfigError
+from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.model import Family, Problem
+from xpu.orchestrator.arguments import result_place
 from xpu.orchestrator.bound import BoundKernel
-from xpu.spec import Design
+from xpu.spec import Argument, Design
+
+_ASK_AGAIN_S: Final = 0.1
+"""Seconds that a kernel which stands in for an answer still to come serves unasked: asking
+costs about a millisecond, many calls' worth, and a trial takes a second or two."""
 
 
 class Op:
@@ -22,29 +28,65 @@ class Op:
         bind: Callable[[str, int], BoundKernel],
     ) -> None:
         self._bind = bind
+        self._family = family.name
         self.open_size = _open_size(family, fixed)
-        self._argument, self._axis = _where(family, design, fixed, self.open_size)
+        self._place, self._axis, self._argument = _where(family, design, fixed, self.open_size)
         self._kernels: dict[int, BoundKernel] = {}
+        self._stand_ins: dict[int, tuple[BoundKernel, float]] = {}
 
     def __call__(self, *inputs: Any, out: Any, stream: Any = None) -> Any:
-        """Launch on arrays, and return `out`. See `BoundKernel` for the arguments."""
-        size = inputs[self._argument].shape[self._axis]
-        kernel = self._kernels.get(size)
-        if kernel is None:
-            kernel = self.kernel(size)
+        """Launch on arrays, and return `out`. See `BoundKernel` for the arguments.
+
+        Raises
+        ------
+        XpuLaunchException
+            As `BoundKernel`; or the array that gives the open size has no such axis.
+        """
+        try:
+            kernel = self._kernels[inputs[self._place].shape[self._axis]]
+        except (KeyError, IndexError, AttributeError, TypeError):
+            kernel = self._serving(self._size(inputs))
         return kernel(*inputs, out=out, stream=stream)
 
     def kernel(self, size: int) -> BoundKernel:
         """Return the bound kernel for one value of the open size."""
-        kernel = self._bind(self.open_size, int(size))
-        # One that stands in for an answer still to come is asked for again.
-        if kernel.is_final:
-            self._kernels[int(size)] = kernel
+        kernels, stand_ins = self._kernels, self._stand_ins
+        kernel = self._bind(self.open_size, size)
+        # What was timed beside others' work serves here, who asked, though nobody keeps it.
+        if kernel.is_final or kernel.result.source == "timed":
+            kernels[size] = kernel
+        else:
+            stand_ins[size] = (kernel, time.monotonic() + _ASK_AGAIN_S)
         return kernel
 
     def forget(self) -> None:
         """Bind anew at the next call of every size."""
-        self._kernels.clear()
+        # New dictionaries: what a bind under way in another thread finds is kept in the old.
+        self._kernels, self._stand_ins = {}, {}
+
+    def _serving(self, size: int) -> BoundKernel:
+        stand_in, until = self._stand_ins.get(size, (None, 0.0))
+        if stand_in is not None and time.monotonic() < until:
+            return stand_in
+        return self.kernel(size)
+
+    def _size(self, inputs: tuple[Any, ...]) -> int:
+        try:
+            return int(inputs[self._place].shape[self._axis])
+        except (IndexError, AttributeError, TypeError, ValueError):
+            given = "nothing"
+            if len(inputs) > self._place:
+                value = inputs[self._place]
+                shape = getattr(value, "shape", None)
+                given = (
+                    f"{type(value).__name__} of shape {shape}"
+                    if shape is not None
+                    else (f"{type(value).__name__} without a shape")
+                )
+            raise XpuLaunchException(
+                f"{self._family}: argument {self._argument.name!r} gives size "
+                f"{self.open_size!r} on its axis {self._axis}; given: {given}"
+            ) from None
 
 
 def _open_size(family: Family, fixed: Mapping[str, int]) -> str:
@@ -58,17 +100,21 @@ def _open_size(family: Family, fixed: Mapping[str, int]) -> str:
     return left[0]
 
 
-def _where(family: Family, design: Design, fixed: Mapping[str, int], name: str) -> tuple[int, int]:
+def _where(
+    family: Family, design: Design, fixed: Mapping[str, int], name: str
+) -> tuple[int, int, Argument]:
     """Find the input and the axis whose length is the open size, by trying two sizes."""
     first, second = (
         design.shapes(Problem(**fixed, **{name: size}).ordered(family.problem), family.constants)
         for size in (1009, 2003)
     )
-    for index, argument in enumerate(design.arguments[:-1]):
+    inputs = list(design.arguments)
+    inputs.pop(result_place(inputs))
+    for place, argument in enumerate(inputs):
         pairs = zip(first[argument.name], second[argument.name], strict=True)
         for axis, (one, other) in enumerate(pairs):
             if (one, other) == (1009, 2003):
-                return index, axis
+                return place, axis, argument
     raise XpuConfigError(
         f"family {family.name!r}: size {name!r} is no axis of an input; bind() each size instead"
     )

@@ -6,19 +6,17 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
 
 from xpu.adaptor import Adaptor, BuildCache
-from xpu.choice import Proofs, ShapeChoice
+from xpu.choice import ShapeChoice
 from xpu.errors import XpuLaunchException
 from xpu.filter import ShapeFilter
-from xpu.model import ChoiceResult, DeviceFacts, Problem
+from xpu.model import ChoiceResult, DeviceFacts, Family, Problem
 from xpu.orchestrator.assembly import Assembly
 from xpu.orchestrator.binder import Binder
 from xpu.orchestrator.bound import BoundKernel
-from xpu.orchestrator.events import Event, Listener
+from xpu.orchestrator.events import Event, Listener, tell
 from xpu.orchestrator.host import Host
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.policy import memory_mode, tuning_policy
@@ -85,28 +83,28 @@ class Orchestrator:
     ) -> None:
         policy = tuning_policy(tuning)
         self._memory = memory_mode(memory)
+        self._is_closed = False
         self.registry = registry or default_registry()
         self.settings = settings_for(self.registry, config)
         self.backend = pick_backend(self.registry, backend)
         self._device = self.backend.open(device)
-        cache = BuildCache(None if build_cache is None else Path(build_cache).expanduser())
-        proofs = Proofs(cache.directory / "proofs", " ".join(self._device.identity().values()))
-        adaptor = Adaptor(self.backend, self.registry, cache)
-        self._assembly = Assembly(self.settings, self.registry, self._device.facts, adaptor, proofs)
-        self._listener = listener
+        self._assembly = Assembly(
+            self.settings,
+            self.registry,
+            self._device,
+            Adaptor(self.backend, self.registry, BuildCache(build_cache)),
+        )
         self.store = None if store is None else Autotune(store, self._device.facts)
         self._choice = ShapeChoice(
             store=self.store,
             foreign_load=self._device.foreign_load,
-            on_dropped=self._dropped,
+            on_dropped=lambda *dropped: tell(listener, Event("dropped", *dropped)),
         )
         self._trials = Trials(self._assembly, self._device, device)
         self._service = Service(
             self._assembly, self._choice, self._trials, tuning=policy, listener=listener
         )
         self._binder = Binder(self._assembly, self._device, self._service, self._trials)
-        self._bound: dict[tuple[str, str, str], BoundKernel] = {}
-        self._ops: WeakSet[Op] = WeakSet()
         if policy == "load":
             self.prewarm()
 
@@ -133,16 +131,16 @@ class Orchestrator:
             The family or a size is not known.
         XpuLaunchException
             No member can serve; the message names each with rule, need and limit.
+        XpuBuildError
+            No source in the backend's dialect, or the weight preparation does not compile.
         """
-        declared = self.settings.family(family)
-        problem = self._assembly.problem(declared, sizes)
-        mode = self._memory if memory is None else memory_mode(memory)
-        key = (family, problem.key, mode)
-        kernel = self._bound.get(key)
-        if kernel is None:
-            kernel = self._binder.bind(declared, problem, mode)
-            if kernel.is_final:
-                self._bound[key] = kernel
+        bound, key = self._binder.bound, (family, memory, *sizes.items())
+        try:
+            return bound[key]
+        except (KeyError, TypeError):  # TypeError: a size that is none, refused below
+            kernel = self._binder.bind(self._family(family), sizes, self._mode(memory))
+        if kernel.is_final:
+            bound[key] = kernel
         return kernel
 
     def op(self, family: str, *, memory: str | None = None, **sizes: int) -> Op:
@@ -153,14 +151,15 @@ class Orchestrator:
         XpuConfigError
             Not all sizes but one are given.
         """
-        declared = self.settings.family(family)
+        declared = self._family(family)
+        mode = self._mode(memory)
         op = Op(
             declared,
             self.registry.design(declared.design),
             sizes,
-            lambda name, size: self.bind(family, memory=memory, **sizes, **{name: size}),
+            lambda name, size: self.bind(family, memory=mode, **sizes, **{name: size}),
         )
-        self._ops.add(op)
+        self._binder.watch(op)
         return op
 
     def prepare(self, family: str, weights: Any) -> PreparedWeights:
@@ -176,8 +175,7 @@ class Orchestrator:
         XpuLaunchException
             The family takes its weights as they are, or the array is not of its kind.
         """
-        declared = self.settings.family(family)
-        preparer = self._trials.preparer(declared)
+        preparer = self._trials.preparer(self._family(family))
         if preparer is None:
             raise XpuLaunchException(f"family {family!r} takes its weights as they are")
         return preparer.prepare(weights)
@@ -197,19 +195,18 @@ class Orchestrator:
         data
             Arrays to time on, by argument name; random data stands for those not given.
         """
-        declared = self.settings.family(family)
+        declared = self._family(family)
         ordered = self._assembly.problem(declared, problem.sizes)
-        mode = self._memory if memory is None else memory_mode(memory)
+        mode = self._mode(memory)
         served = self._service.serve(declared, ordered, memory=mode, must_time=True, data=data)
-        self._forget_bound()
+        self._binder.forget()
         return served.result
 
     def considered(self, family: str, problem: Problem) -> ShapeFilter:
         """Build a family's members and return the filter's word on each."""
-        declared = self.settings.family(family)
-        return self._assembly.assemble(
-            declared, self._assembly.problem(declared, problem.sizes)
-        ).filter
+        declared = self._family(family)
+        ordered = self._assembly.problem(declared, problem.sizes)
+        return self._assembly.assemble(declared, ordered).filter
 
     def prewarm(
         self, problems: Iterable[tuple[str, Mapping[str, int]]] | None = None
@@ -247,13 +244,13 @@ class Orchestrator:
         XpuConfigError
             The family is not known. An unknown or pruned member raises at the next bind.
         """
-        self._service.override(self.settings.family(family).name, member)
-        self._forget_bound()
+        self._service.override(self._family(family).name, member)
+        self._binder.forget()
 
     def clear_override(self, family: str) -> None:
         """Undo `override`."""
-        self._service.override(self.settings.family(family).name, None)
-        self._forget_bound()
+        self._service.override(self._family(family).name, None)
+        self._binder.forget()
 
     def hold(self) -> AbstractContextManager[None]:
         """Serve defaults untimed while the context is open; stored answers still serve."""
@@ -269,26 +266,25 @@ class Orchestrator:
         return self._service.wait_settled(timeout_s)
 
     def close(self) -> None:
-        """Stop the worker process and close the device. Calling it twice is allowed."""
+        """Stop the worker process and close the device. Calling it twice is allowed.
+
+        Nothing can be bound any more, and what is bound may not be called.
+        """
+        self._is_closed = True
+        self._binder.forget()
         self._trials.close()
         self._device.close()
 
     def __enter__(self) -> Orchestrator:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _forget_bound(self) -> None:
-        self._bound.clear()
-        for op in self._ops:
-            op.forget()
+    def _family(self, name: str) -> Family:
+        if self._is_closed:
+            raise XpuLaunchException(f"family {name!r}: this orchestrator is closed; make another")
+        return self.settings.family(name)
 
-    def _dropped(self, family: str, problem: str, member: str, text: str) -> None:
-        if self._listener is not None:
-            self._listener(Event("dropped", family, problem, member, text))
+    def _mode(self, memory: str | None) -> str:
+        return self._memory if memory is None else memory_mode(memory)

@@ -7,10 +7,11 @@ orchestrator keeps in memory. It binds nothing.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -18,7 +19,7 @@ from xpu.choice import ShapeChoice
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Family, Problem
 from xpu.orchestrator.assembly import Assembled, Assembly
-from xpu.orchestrator.events import Event, Listener
+from xpu.orchestrator.events import Event, Listener, tell
 from xpu.orchestrator.policy import Tuning, forced_member
 from xpu.orchestrator.trials import Trials
 
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("xpu")
 _Key = tuple[str, str, str]
+
+# One trial at a time in a process, whoever's: two would time each other's work.
+_turn = threading.Lock()
+
+
+def _renew_turn() -> None:
+    """Let a forked child have trials although one was under way in its parent."""
+    global _turn
+    _turn = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_turn)
 
 
 @attrs.frozen
@@ -64,14 +77,11 @@ class Service:
         self._warned: set[_Key] = set()
         self._changed = threading.Condition()
         self._in_trial: set[_Key] = set()
-        # One trial at a time: two would time each other's work.
-        self._turn = threading.Lock()
 
     def override(self, family: str, member: str | None) -> None:
         """Force a member of a family until it is cleared with None."""
         if member is None:
             self._overrides.pop(family, None)
-            self._choice.clear_override(family)
         else:
             self._overrides[family] = member
 
@@ -102,12 +112,12 @@ class Service:
         if 0 in problem.sizes.values():
             # Nothing is ever launched, so there is nothing to time.
             return self.default(family, problem)
+        forced = forced_member(family) or self._overrides.get(family.name)
+        if forced is not None:
+            return self._forced(family, problem, forced, memory)
         bucketed = self._assembly.bucketed(family, problem)
         if bucketed is None:
             return self._out_of_bucket(family, problem, memory)
-        forced = forced_member(family) or self._overrides.get(family.name)
-        if forced is not None:
-            return self._forced(family, bucketed, forced)
         if self._tuning == "off" and not must_time:
             return self.default(family, bucketed)
         key = (family.name, bucketed.key, memory)
@@ -115,13 +125,13 @@ class Service:
         if kept is not None:
             assembled = self._assembly.assemble(family, bucketed, build=[kept.member])
             return Served(assembled, attrs.evolve(kept, timed=False), is_final=True)
+        if self._choice.is_held:
+            return self._recalled(family, bucketed, key, "tuning is held", is_final=False)
         if self._tuning == "stored" and not must_time:
-            return self._recalled(family, bucketed, key)
+            return self._recalled(family, bucketed, key, "no answer is stored", is_final=True)
         with self._claim(key) as is_ours:
             if not is_ours:
-                served = self.default(family, bucketed, is_final=False)
-                self._tell("default", served.result, "another thread is timing this")
-                return served
+                return self._stand_in(family, bucketed, "another thread is timing this")
             return self._timed(family, bucketed, key, data)
 
     def default(self, family: Family, problem: Problem, *, is_final: bool = True) -> Served:
@@ -132,7 +142,8 @@ class Service:
         XpuLaunchException
             No member can serve; the message names each.
         """
-        names = self._assembly.buildable(family, problem)
+        # Not to the cap: it bounds what a trial builds, and the default may stand behind it.
+        names = self._assembly.eligible(family, problem)
         default = family.default_for(self._assembly.dialect)
         for name in sorted(names, key=lambda name: name != default):
             assembled = self._assembly.assemble(family, problem, build=[name])
@@ -146,35 +157,41 @@ class Service:
         if key not in self._warned:
             self._warned.add(key)
             _LOGGER.warning("%s %s is outside the family's buckets; its default serves", *key[:2])
-        served = self.default(family, problem)
-        self._tell("default", served.result, "outside the family's buckets")
+        return self._stand_in(family, problem, "outside the family's buckets", is_final=True)
+
+    def _stand_in(
+        self, family: Family, problem: Problem, why: str, *, is_final: bool = False
+    ) -> Served:
+        """Serve the default for want of an answer, and say so."""
+        served = self.default(family, problem, is_final=is_final)
+        self._tell_default(served.result, why)
         return served
 
-    def _forced(self, family: Family, problem: Problem, member: str) -> Served:
+    def _forced(self, family: Family, problem: Problem, member: str, memory: str) -> Served:
         assembled = self._assembly.assemble(family, problem, build=[member])
-        self._choice.override(family.name, member)
-        result = self._choice.choose(assembled.filter, None)
-        return Served(assembled, result, is_final=True)
+        # A choice of its own: what forces a member may be gone at the next bind.
+        once = ShapeChoice()
+        once.override(family.name, member)
+        return Served(assembled, once.choose(assembled.filter, None, memory=memory), is_final=True)
 
-    def _recalled(self, family: Family, problem: Problem, key: _Key) -> Served:
-        """Recall an answer where all that it rests on is built; else the default, said."""
-        names = self._assembly.buildable(family, problem)
-        if self._assembly.is_built(family, names):
-            assembled = self._assembly.assemble(family, problem)
+    def _recalled(
+        self, family: Family, problem: Problem, key: _Key, why_not: str, *, is_final: bool
+    ) -> Served:
+        """Recall an answer where all that it rests on is built; else serve the default."""
+        assembled = self._assembly.recalled(family, problem)
+        if assembled is not None and assembled.filter.survivors:
             result = self._choose(assembled, key[2], may_time=False)
             if result.source in ("stored", "only"):
                 self._kept[key] = result
                 return Served(assembled, result, is_final=True)
-        served = self.default(family, problem)
-        self._tell("default", served.result, "no answer is stored")
-        return served
+        return self._stand_in(family, problem, why_not, is_final=is_final)
 
     def _timed(self, family: Family, problem: Problem, key: _Key, data: Arrays | None) -> Served:
         assembled = self._assembly.assemble(family, problem)
-        with self._turn:
+        with _turn:
             result = self._choose(assembled, key[2], may_time=True, data=data)
         if result.source == "default":
-            self._tell("default", result, result.note or "tuning is held")
+            self._tell_default(result, result.note or "it is too large to be timed")
         is_final = result.source != "default" and not result.is_contended
         if is_final:
             self._kept[key] = result
@@ -185,7 +202,7 @@ class Service:
     ) -> ChoiceResult:
         return self._choice.choose(
             assembled.filter,
-            self._trials.trial(assembled, memory, data),
+            self._trials.trial(assembled, memory, data) if may_time else None,
             identity=self._trials.identity(assembled),
             memory=memory,
             may_time=may_time,
@@ -205,7 +222,6 @@ class Service:
                     self._in_trial.discard(key)
                     self._changed.notify_all()
 
-    def _tell(self, kind: Literal["default", "dropped"], result: ChoiceResult, text: str) -> None:
-        if self._listener is not None:
-            event = Event(kind, result.family, result.problem, result.member, text)
-            self._listener(event)
+    def _tell_default(self, result: ChoiceResult, why: str) -> None:
+        event = Event("default", result.family, result.problem, result.member, why)
+        tell(self._listener, event)

@@ -7,7 +7,7 @@ from pathlib import Path
 from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.registry import Registry
 from xpu.settings import Settings, Vocabulary, load_settings
-from xpu.spec import Backend
+from xpu.spec import Availability, Backend
 
 
 def settings_for(registry: Registry, config: str | Path | None = None) -> Settings:
@@ -36,16 +36,28 @@ def pick_backend(registry: Registry, name: str | None) -> Backend:
     """
     if name is not None:
         backend = registry.backend(name)
-        state = backend.availability()
+        state = availability_of(backend)
         if not state.is_available:
-            raise XpuLaunchException(f"backend {name!r}: {state.reason}; {state.fix}")
+            raise XpuLaunchException(f"backend {name!r}: {_why(state)}")
         return backend
     reasons = []
     for backend in registry.backends.values():
-        state = backend.availability()
+        state = availability_of(backend)
         if state.is_available:
             return backend
-        reasons.append(f"{backend.name}: {state.reason}; {state.fix}")
+        reasons.append(f"{backend.name}: {_why(state)}")
     if not reasons:
         raise XpuConfigError("no backend is installed; see: xpu doctor")
     raise XpuLaunchException("no backend is available. " + " ".join(reasons))
+
+
+def availability_of(backend: Backend) -> Availability:
+    """Ask a backend whether it can be used here; one that raises cannot, and is no one's end."""
+    try:
+        return backend.availability()
+    except Exception as error:
+        return Availability(False, f"asked whether it can be used, it raised {error!r}")
+
+
+def _why(state: Availability) -> str:
+    return "; ".join(text for text in (state.reason, state.fix) if text)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from xpu.choice import Arm, KernelTrial, Subject, Worker
+from xpu.adaptor import Built
+from xpu.choice import Arm, KernelTrial, MemberFault, Subject, Worker
+from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.measure import KernelTimer
-from xpu.model import Family, ShapeCandidate
+from xpu.model import Family, ShapeCandidate, nearest
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.weights import Preparer
 from xpu.spec import Device
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from xpu.spec.design import Arrays
+
+
+_MEMORY_SHARE: Final = 8
+"""A problem is tried when its arrays take one part in this many of the device's memory: a
+trial holds inputs, prepared weights and results twice, here and in the worker process."""
 
 
 class LazyTrial:
@@ -24,7 +32,7 @@ class LazyTrial:
 
     def __init__(self, make: Callable[[], KernelTrial]) -> None:
         self._make = make
-        self._made: KernelTrial | None = None
+        self._made: KernelTrial | MemberFault | None = None
 
     def check(self, candidate: ShapeCandidate) -> bool:
         """Check a member; see `KernelTrial.check`."""
@@ -36,7 +44,13 @@ class LazyTrial:
 
     def _trial(self) -> KernelTrial:
         if self._made is None:
-            self._made = self._make()
+            try:
+                self._made = self._make()
+            except Exception as error:
+                # It would fail for every member alike, and is no member's fault.
+                self._made = MemberFault.of(error, "failed")
+        if isinstance(self._made, MemberFault):
+            raise self._made
         return self._made
 
 
@@ -48,7 +62,7 @@ class Trials:
         self._device = device
         self._worker: Final = Worker(assembly.adaptor.backend, index)
         self.timer = KernelTimer(device.timer())
-        self._preparers: dict[str, Preparer | None] = {}
+        self._preparers: dict[str, Preparer] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -56,56 +70,80 @@ class Trials:
         self._worker.close()
 
     def preparer(self, family: Family) -> Preparer | None:
-        """Return a family's weight preparation, built at first use; None when it has none."""
+        """Return a family's weight preparation, built at first use; None when it has none.
+
+        Raises
+        ------
+        XpuBuildError
+            It does not compile.
+        XpuLaunchException
+            It crashed or hung in an earlier trial.
+        """
         with self._lock:
-            if family.name not in self._preparers:
+            made = self._preparers.get(family.name)
+            # The worker process loads the file again: somebody may have emptied the cache.
+            if made is None or not made.built.code.is_file():
                 adaptor = self._assembly.adaptor
                 built = adaptor.preparation(family, adaptor.native_target())
+                if built is None:
+                    return None
+                self._refuse_condemned(family, built)
                 design = self._assembly.registry.design(family.design)
-                self._preparers[family.name] = (
-                    None if built is None else Preparer(self._device, family, design, built)
-                )
-            return self._preparers[family.name]
+                made = self._preparers[family.name] = Preparer(self._device, family, design, built)
+            return made
+
+    def _refuse_condemned(self, family: Family, built: Built) -> None:
+        proof = self._assembly.proofs.find(built.manifest.code_hash)
+        if proof is not None and proof.status != "well":
+            again = f"; delete {proof.path} to try it again" if proof.path else ""
+            raise XpuLaunchException(
+                f"family {family.name!r}: its weight preparation {proof.status}: "
+                f"{proof.note}{again}"
+            )
 
     def identity(self, assembled: Assembled) -> Mapping[str, str]:
         """Return what an answer rests on beside the members' code."""
         dtypes = " ".join(argument.dtype for argument in assembled.design.arguments)
         return {**self._device.identity(), "dtypes": dtypes}
 
-    def trial(self, assembled: Assembled, memory: str, data: Arrays | None) -> LazyTrial:
-        """Return a trial of the built members on fresh random data, or on `data` where given."""
-        return LazyTrial(lambda: self._made(assembled, memory, data))
+    def trial(self, assembled: Assembled, memory: str, data: Arrays | None) -> LazyTrial | None:
+        """Return a trial of the built members on fresh random data, or on `data` where given.
 
-    def _made(self, assembled: Assembled, memory: str, data: Arrays | None) -> KernelTrial:
+        None when the problem is too large to be tried beside a program that uses it.
+
+        Raises
+        ------
+        XpuConfigError
+            An array of `data` is not what the design reads on this problem.
+        """
+        design, problem = assembled.design, assembled.problem
+        touched = design.bytes_touched(problem, assembled.family.constants)
+        if touched > (self._device.facts.memory_bytes or math.inf) / _MEMORY_SHARE:
+            return None
+        _check_data(assembled, data or {})
+        # Built here: where it cannot be, no member is to blame.
+        preparer = self.preparer(assembled.family)
+        return LazyTrial(lambda: self._made(assembled, memory, data, preparer))
+
+    def _made(
+        self,
+        assembled: Assembled,
+        memory: str,
+        data: Arrays | None,
+        preparer: Preparer | None,
+    ) -> KernelTrial:
+        import numpy as np
+
         rng = np.random.default_rng()
         return KernelTrial(
             self._device,
-            self._subject(assembled, data, rng),
+            _subject(assembled, data, rng, preparer),
             {name: self._arm(assembled, name) for name in assembled.built},
             proofs=self._assembly.proofs,
             worker=self._worker,
             timer=self.timer,
             rng=rng,
             memory=memory,
-        )
-
-    def _subject(
-        self, assembled: Assembled, data: Arrays | None, rng: np.random.Generator
-    ) -> Subject:
-        design, family = assembled.design, assembled.family
-        inputs = dict(design.data(assembled.problem, family.constants, rng))
-        inputs.update(data or {})
-        preparer = self.preparer(family)
-        if preparer is None:
-            return Subject(design, family.constants, assembled.problem, inputs)
-        raw_shape = inputs[preparer.argument.name].shape
-        return Subject(
-            design,
-            family.constants,
-            assembled.problem,
-            inputs,
-            preparer.arm(raw_shape),
-            preparer.prepared_bytes(raw_shape),
         )
 
     def _arm(self, assembled: Assembled, name: str) -> Arm:
@@ -117,3 +155,42 @@ class Trials:
             assembled.launch(name),
             assembled.sizes,
         )
+
+
+def _check_data(assembled: Assembled, data: Arrays) -> None:
+    """Refuse arrays that a launch would read beyond: a member would be blamed for the crash."""
+    shapes = assembled.design.shapes(assembled.problem, assembled.family.constants)
+    read = {each.name: each for each in assembled.design.arguments if each.access != "write"}
+    where = f"{assembled.family.name} {assembled.problem.key}: data"
+    for name, array in data.items():
+        if name not in read:
+            raise XpuConfigError(
+                f"{where}: no argument that is read is called {name!r}; {nearest(name, read)}"
+            )
+        wanted = (tuple(shapes[name]), read[name].dtype)
+        if (given := (tuple(array.shape), str(array.dtype))) != wanted:
+            raise XpuConfigError(
+                f"{where}: {name!r} is {wanted[1]} {wanted[0]}, given {given[1]} {given[0]}"
+            )
+
+
+def _subject(
+    assembled: Assembled,
+    data: Arrays | None,
+    rng: np.random.Generator,
+    preparer: Preparer | None,
+) -> Subject:
+    design, family, problem = assembled.design, assembled.family, assembled.problem
+    inputs = dict(design.data(problem, family.constants, rng))
+    inputs.update(data or {})
+    if preparer is None:
+        return Subject(design, family.constants, problem, inputs)
+    raw_shape = inputs[preparer.argument.name].shape
+    return Subject(
+        design,
+        family.constants,
+        problem,
+        inputs,
+        preparer.arm(raw_shape),
+        preparer.prepared_bytes(raw_shape),
+    )

@@ -47,8 +47,9 @@ class Preparer:
     def __init__(self, device: Device, family: Family, design: Design, built: Built) -> None:
         if design.preparation is None:
             raise XpuLaunchException(f"family {family.name!r} takes its weights as they are")
+        self.family = family.name
         self._device = device
-        self._family = family
+        self._constants = family.constants
         self._preparation = design.preparation
         self._kernel = device.load(built.code, built.manifest.entry)
         self._has_warned = False
@@ -59,15 +60,19 @@ class Preparer:
             if argument.name == design.preparation.argument
         )
 
+    @property
+    def code_hash(self) -> str:
+        """Hash of the preparing code: weights of one hash serve whoever has the same."""
+        return self.built.manifest.code_hash
+
     def arm(self, raw_shape: tuple[int, ...]) -> Arm:
         """Return the preparation as a trial runs it."""
-        sizes = self._preparation.sizes(raw_shape, self._family.constants)
-        manifest = self.built.manifest
-        return Arm(self.built.code, manifest.entry, manifest.code_hash, Launch(), sizes)
+        sizes = self._preparation.sizes(raw_shape, self._constants)
+        return Arm(self.built.code, self.built.manifest.entry, self.code_hash, Launch(), sizes)
 
     def prepared_bytes(self, raw_shape: tuple[int, ...]) -> int:
         """Return the size of the prepared array in bytes."""
-        return self._preparation.prepared_bytes(raw_shape, self._family.constants)
+        return self._preparation.prepared_bytes(raw_shape, self._constants)
 
     def warn_once(self) -> None:
         """Say, once for a family, that raw weights cost a repacking at every call."""
@@ -76,8 +81,8 @@ class Preparer:
             _LOGGER.warning(
                 "%s: raw weights are repacked at every call; Orchestrator.prepare(%r, weights) "
                 "does it once",
-                self._family.name,
-                self._family.name,
+                self.family,
+                self.family,
             )
 
     def prepare(self, raw: Any) -> PreparedWeights:
@@ -86,15 +91,25 @@ class Preparer:
         Raises
         ------
         XpuLaunchException
-            It cannot be taken, or has another element type.
+            It cannot be taken, or has another element type or no possible shape.
         """
-        array = self._device.import_array(raw, writable=False)
-        check_dtype(self._family.name, self.argument, array)
-        prepared = self._device.allocate(self.prepared_bytes(array.shape))
-        sizes = self._preparation.sizes(array.shape, self._family.constants)
+        where, name = self.family, self.argument.name
+        try:
+            array = self._device.import_array(raw, writable=False)
+        except XpuLaunchException as cause:
+            raise XpuLaunchException(f"{where}: argument {name!r}: {cause}") from cause
+        check_dtype(where, self.argument, array)
+        try:
+            sizes = self._preparation.sizes(array.shape, self._constants)
+            nbytes = self.prepared_bytes(array.shape)
+        except (ValueError, TypeError) as cause:
+            raise XpuLaunchException(
+                f"{where}: argument {name!r} cannot have the shape {array.shape}: {cause}"
+            ) from cause
+        prepared = self._device.allocate(nbytes)
         self._device.launcher(self._kernel, Launch(), (array, prepared), sizes)()
         self._device.synchronize()
-        return PreparedWeights(prepared, array.shape, self.built.manifest.code_hash)
+        return PreparedWeights(prepared, array.shape, self.code_hash)
 
 
 def check_dtype(where: str, argument: Argument, array: DeviceArray) -> None:

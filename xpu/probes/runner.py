@@ -94,7 +94,8 @@ class _Context:
         except Exception as cause:
             # One problem that cannot be served must not cost the others their answers, whether
             # nothing survives or a family's own code fails.
-            return ChoiceResult(family, problem.key, "", "refused", note=_told(cause), memory=memory)
+            why = _told(cause)
+            return ChoiceResult(family, problem.key, "", "refused", note=why, memory=memory)
 
     def bind(self, family: str, problem: Problem) -> Any:
         return self._host.bind_problem(family, problem, memory=self.plan.memory)
@@ -158,10 +159,10 @@ def _outcomes(probe: Probe, context: _Context) -> Iterator[ProbeOutcome]:
             if not isinstance(result, ChoiceResult):
                 raise TypeError(f"it gave {result!r}; allowed: a ChoiceResult")
             yield ProbeOutcome(probe.name, result)
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         # What it gave before is kept, and the probes after it run.
         yield ProbeOutcome(probe.name, error=_told(cause))
 
 
-def _told(cause: Exception) -> str:
+def _told(cause: BaseException) -> str:
     return str(cause) if isinstance(cause, XpuError) else f"{type(cause).__name__}: {cause}"

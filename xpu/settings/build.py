@@ -126,9 +126,11 @@ def _known(names: Iterable[str], allowed: Collection[str], place: Place) -> None
 
 def _parse(key: str, family: Family, place: Place) -> None:
     try:
-        Problem.parse(family.problem, key)
+        problem = Problem.parse(family.problem, key)
     except XpuConfigError as error:
         raise place.error(f"found {shown(key)} for family {family.name!r}; {error}") from None
+    if 0 in problem.sizes.values():
+        raise place.error(f"found {shown(key)}; allowed: sizes of 1 or more, else nothing is timed")
 
 
 def _check_sizes(entry: FamilyEntry, policies: Collection[str]) -> None:

@@ -44,7 +44,7 @@ class CpuBackend(Backend):
             self._machine  # noqa: B018 - a worker count that is no number is found here
             load_pool(find_toolchain())
         except XpuBuildError as error:
-            return Availability(False, str(error), FIX)
+            return Availability(False, str(error).removesuffix(f"; {FIX}"), FIX)
         except (XpuError, OSError) as error:
             return Availability(False, str(error))
         return Availability(True)

@@ -72,8 +72,8 @@ def load_pool(toolchain: Toolchain) -> Pool:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         library = _open(_built(toolchain, directory))
-    except OSError:
-        # The cache cannot be written: the library serves this process alone.
+    except (OSError, XpuBuildError):
+        # The cache cannot be written, or is full: the library serves this process alone.
         with tempfile.TemporaryDirectory(prefix="xpu-cpu-") as own:
             library = _open(_built(toolchain, Path(own)))
     library.xpu_cpu_spin_ns.argtypes = [ctypes.c_int64]
@@ -86,7 +86,9 @@ def load_pool(toolchain: Toolchain) -> Pool:
 def _directory() -> Path:
     named = os.environ.get("XPU_BUILD_CACHE", "").strip()
     cache = platformdirs.user_cache_path("xpu", appauthor=False) / "build"
-    return (Path(named).expanduser() if named else cache) / "cpu-runtime"
+    # Path.expanduser raises where there is no home; absolute, for the compiler runs elsewhere.
+    place = Path(os.path.expanduser(named)).absolute() if named else cache  # noqa: PTH111
+    return place / "cpu-runtime"
 
 
 def _open(path: Path) -> ctypes.CDLL:

@@ -197,17 +197,22 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20)
 
 
-def assert_close(
-    weight_format: str,
-    rows: NDArray[np.uint8],
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    *,
-    is_exact: bool = False,
-) -> None:
-    """Hold y to the limits; few results may by chance be worse in the mean, never in the largest."""
-    errors = reference.errors(weight_format, rows, x, y)
-    chance = 1.0 if x.size >= 4096 and errors.size >= 64 else 2.0
-    rms = float(np.sqrt(np.mean(errors**2)))
-    assert rms <= (1e-4 if is_exact else reference.ERROR_RMS * chance)
-    assert errors.max() <= (1e-4 if is_exact else reference.ERROR_MAX)
+@pytest.fixture(scope="session")
+def assert_close() -> Callable[..., None]:
+    """Hold y to the limits; few results may be worse in the mean, never in the largest."""
+
+    def check(
+        weight_format: str,
+        rows: NDArray[np.uint8],
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
+        *,
+        is_exact: bool = False,
+    ) -> None:
+        errors = reference.errors(weight_format, rows, x, y)
+        chance = 1.0 if x.size >= 4096 and errors.size >= 64 else 2.0
+        rms = float(np.sqrt(np.mean(errors**2)))
+        assert rms <= (1e-4 if is_exact else reference.ERROR_RMS * chance)
+        assert errors.max() <= (1e-4 if is_exact else reference.ERROR_MAX)
+
+    return check

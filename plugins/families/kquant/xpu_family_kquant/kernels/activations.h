@@ -93,11 +93,13 @@ static inline void quantise_span(const float *x, row_scale row, int span, quanti
     out->minus32[2 * span + 1] = -32 * sums[1];
 }
 
-static inline float quantise_row(const float *x, int64_t k, quantised *out)
+/* A row to blocks that lie `stride` apart. */
+static inline float quantise_row(const float *x, int64_t k, quantised *out, int64_t stride)
 {
     const row_scale row = scale_of_row(x, k);
     for (int64_t b = 0; b < k / BLOCK_K; ++b)
-        for (int span = 0; span < 8; ++span) quantise_span(x + b * BLOCK_K + span * 32, row, span, out + b);
+        for (int span = 0; span < 8; ++span)
+            quantise_span(x + b * BLOCK_K + span * 32, row, span, out + b * stride);
     return row.back;
 }
 

@@ -52,7 +52,8 @@ typedef struct tile_configuration {
 
 typedef tile_configuration machine_state;
 
-/* Tiles 0-3: sums, 4-5: activations, 6-7: weights. With fewer than 16 rows in all, a tile instruction takes as many cycles as there are rows.
+/* Tiles 0-3: sums, 4-5: activations, 6-7: weights. With fewer than 16 rows in all, a tile instruction
+ * takes as many cycles as there are rows.
  *
  * What was configured before is put back at the end: another library of the same process may configure
  * a thread once and count on it for ever after, as ggml's AMX code does. */

@@ -6,7 +6,9 @@
 #include "decode.h"
 
 enum { PARTS = 32 / SUB_K, /* sub-blocks, and so integer sums, per span */
-       MOST_ROWS = 8       /* rows of x that add_block takes */ };
+       /* Rows of x that add_block takes: their sums should fit 32 or 16 registers. */
+       MOST_ROWS = LANES == 16 ? 8 : 4,
+       UNROLLED_QUARTERS = LANES == 4 ? 1 : 4 };
 
 /* Where the integer sums of a span start: Q6_K's q count from -32. */
 INLINE void start_span(const quantised *x, int span, vi dots[PARTS])
@@ -33,39 +35,42 @@ INLINE vf finish_span(vf acc, const vi dots[PARTS], const quantised *x, int span
     return acc;
 }
 
-/* acc + one block of one group times `rows` (a constant) rows of x, decoded in registers. */
-INLINE void add_block(const weights *w, int64_t group, int64_t block, const quantised *const *x, const int rows,
+/* acc + one block of one group times the same block of `rows` (a constant) rows of x, decoded in
+ * registers. */
+INLINE void add_block(const weights *w, int64_t group, int64_t block, const quantised *x, const int rows,
                       vf (*acc)[SLICES])
 {
     const uint8_t *stored = stored_block(w, group, block);
+#pragma GCC unroll 1
     for (int slice = 0; slice < SLICES; ++slice) {
         float scales[SUBS * LANES] __attribute__((aligned(64))), mins[SUBS * LANES] __attribute__((aligned(64)));
         decode_scales(w, group, block, slice, scales, mins, LANES);
-#pragma GCC unroll 4
+#pragma GCC unroll UNROLLED_QUARTERS
         for (int quarter = 0; quarter < 4; ++quarter) {
             const int a = low_span(quarter), b = high_span(quarter);
             vi in_a[MOST_ROWS][PARTS], in_b[MOST_ROWS][PARTS];
 #pragma GCC unroll 8
             for (int i = 0; i < rows; ++i) {
-                start_span(x[i] + block, a, in_a[i]);
-                start_span(x[i] + block, b, in_b[i]);
+                start_span(x + i, a, in_a[i]);
+                start_span(x + i, b, in_b[i]);
             }
 #pragma GCC unroll 8
-            for (int r = 0; r < 8; ++r) {
+            for (int r = 0; r < 8; r += 2) {
                 const int part = r * 4 / SUB_K;
-                vu low, high;
-                decode_line(stored, slice, quarter, r, &low, &high);
+                vu low[2], high[2];
+                decode_line(stored, slice, quarter, r, low, high);
+                decode_line(stored, slice, quarter, r + 1, low + 1, high + 1);
 #pragma GCC unroll 8
                 for (int i = 0; i < rows; ++i) {
-                    const int8_t *q = x[i][block].q + r * 4;
-                    in_a[i][part] = dot4(in_a[i][part], low, spread_word(q + a * 32));
-                    in_b[i][part] = dot4(in_b[i][part], high, spread_word(q + b * 32));
+                    const int8_t *q = x[i].q + r * 4, *q_a = q + a * 32, *q_b = q + b * 32;
+                    in_a[i][part] = dot8(in_a[i][part], low, spread_word(q_a), spread_word(q_a + 4));
+                    in_b[i][part] = dot8(in_b[i][part], high, spread_word(q_b), spread_word(q_b + 4));
                 }
             }
 #pragma GCC unroll 8
             for (int i = 0; i < rows; ++i) {
-                acc[i][slice] = finish_span(acc[i][slice], in_a[i], x[i] + block, a, scales, mins, LANES);
-                acc[i][slice] = finish_span(acc[i][slice], in_b[i], x[i] + block, b, scales, mins, LANES);
+                acc[i][slice] = finish_span(acc[i][slice], in_a[i], x + i, a, scales, mins, LANES);
+                acc[i][slice] = finish_span(acc[i][slice], in_b[i], x + i, b, scales, mins, LANES);
             }
         }
     }

@@ -1,22 +1,22 @@
 /* Engine: weights dequantised to float32 panels, float32 activations, no integer quantisation.
  *
- * A panel (16 columns, 256 k) is 256 lines: the 16 columns' weights of one k.
+ * A panel (16 columns, 256 k) is 256 lines: the 16 columns' weights of one k. Activations lie as
+ * [k / 256][m][256], so that the rows of a block are a constant number of bytes apart.
  */
 #ifndef KQUANT_ENGINE_FLOAT_H
 #define KQUANT_ENGINE_FLOAT_H
 
 #include "plain_rows.h"
 
-enum { PANEL_BYTES = BLOCK_K * LINE };
+enum { ROW_STEP = 1, PANEL_BYTES = BLOCK_K * LINE };
 
 static inline int64_t act_row_bytes(int64_t k) { return k * (int64_t)sizeof(float); }
 
 static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const float *x, int64_t k)
 {
-    (void)padded_m;
     const row_scale scale = scale_of_row(x, k);
-    float *out = (float *)(rows + row * act_row_bytes(k));
-    for (int64_t i = 0; i < k; i += LANES) *(vf *)(out + i) = scaled(x + i, scale);
+    for (int64_t i = 0; i < k; i += LANES)
+        *(vf *)((float *)rows + (i / BLOCK_K * padded_m + row) * BLOCK_K + i % BLOCK_K) = scaled(x + i, scale);
     return scale.back;
 }
 
@@ -52,8 +52,7 @@ static void decode_panel(const weights *w, int64_t group, int64_t block, uint8_t
 }
 
 /* `count` (a constant) rows times one slice of one panel, added to the sums. */
-INLINE void multiply_rows(const uint8_t *panel, const float *x, int64_t k, float *sums, int64_t stride,
-                          const int count)
+INLINE void multiply_rows(const uint8_t *panel, const float *x, float *sums, int64_t stride, const int count)
 {
     vf acc[XPU_UNROLL];
     for (int i = 0; i < count; ++i) acc[i] = *(vf *)(sums + i * stride);
@@ -61,32 +60,33 @@ INLINE void multiply_rows(const uint8_t *panel, const float *x, int64_t k, float
     for (int j = 0; j < BLOCK_K; ++j) {
         const vf line = *(const vf *)(panel + j * LINE);
 #pragma GCC unroll 16
-        for (int i = 0; i < count; ++i) acc[i] += line * x[i * k + j];
+        for (int i = 0; i < count; ++i) acc[i] += line * x[i * BLOCK_K + j];
     }
     for (int i = 0; i < count; ++i) *(vf *)(sums + i * stride) = acc[i];
 }
 
-static void multiply_slice(const uint8_t *panel, const float *x, int64_t k, float *sums, int64_t stride, int64_t rows)
+static void multiply_slice(const uint8_t *panel, const float *x, float *sums, int64_t stride, int64_t rows)
 {
     int64_t i = 0;
     for (; i + XPU_UNROLL <= rows; i += XPU_UNROLL)
-        multiply_rows(panel, x + i * k, k, sums + i * stride, stride, XPU_UNROLL);
+        multiply_rows(panel, x + i * BLOCK_K, sums + i * stride, stride, XPU_UNROLL);
     if (XPU_UNROLL > 4)
         for (; i + 4 <= rows; i += 4)
-            multiply_rows(panel, x + i * k, k, sums + i * stride, stride, XPU_UNROLL > 4 ? 4 : 1);
-    for (; i < rows; ++i) multiply_rows(panel, x + i * k, k, sums + i * stride, stride, 1);
+            multiply_rows(panel, x + i * BLOCK_K, sums + i * stride, stride, XPU_UNROLL > 4 ? 4 : 1);
+    for (; i < rows; ++i) multiply_rows(panel, x + i * BLOCK_K, sums + i * stride, stride, 1);
 }
 
 static void multiply(const task *t, const panel_run *run, float *sums)
 {
-    const int64_t stride = t->groups * GROUP, k = t->w->blocks * BLOCK_K;
-    const float *x = (const float *)t->acts + t->row * k + run->first * BLOCK_K;
+    const int64_t stride = t->groups * GROUP;
     if (run->first == 0) memset(sums, 0, (size_t)(t->rows * stride) * sizeof *sums);
-    for (int64_t b = 0; b < run->blocks; ++b)
+    for (int64_t b = 0; b < run->blocks; ++b) {
+        const float *x = (const float *)t->acts + ((run->first + b) * t->padded_m + t->row) * BLOCK_K;
         for (int64_t g = 0; g < t->groups; ++g)
             for (int slice = 0; slice < SLICES; ++slice)
-                multiply_slice(run->panels + (g * PANEL_BLOCKS + b) * PANEL_BYTES + slice * LANES * 4,
-                               x + b * BLOCK_K, k, sums + g * GROUP + slice * LANES, stride, t->rows);
+                multiply_slice(run->panels + (g * PANEL_BLOCKS + b) * PANEL_BYTES + slice * LANES * 4, x,
+                               sums + g * GROUP + slice * LANES, stride, t->rows);
+    }
 }
 
 #include "panels.h"

@@ -13,7 +13,10 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#if defined(KQUANT_PLAIN) /* tests: the path of machines without one of the others */
+#undef __SSE2__
+#define LANES 4
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define LANES 16
 #elif defined(__AVX2__)
 #define LANES 8
@@ -65,15 +68,9 @@ INLINE vi dot4(vi acc, vu w, vi x)
 {
 #if LANES == 16 && defined(__AVX512VNNI__)
     return (vi)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)w, (__m512i)x);
-#elif LANES == 16
-    const __m512i pairs = _mm512_maddubs_epi16((__m512i)w, (__m512i)x);
-    return acc + (vi)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
 #elif LANES == 8 && defined(__AVXVNNI__)
     return (vi)_mm256_dpbusd_avx_epi32((__m256i)acc, (__m256i)w, (__m256i)x);
-#elif LANES == 8
-    const __m256i pairs = _mm256_maddubs_epi16((__m256i)w, (__m256i)x);
-    return acc + (vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-#elif defined(__SSE2__)
+#elif LANES == 4 && defined(__SSE2__)
     const __m128i even = (__m128i)(w & 0x00ff00ffu), odd = (__m128i)((w >> 8) & 0x00ff00ffu);
     const __m128i x_even = _mm_srai_epi16(_mm_slli_epi16((__m128i)x, 8), 8);
     const __m128i x_odd = _mm_srai_epi16((__m128i)x, 8);
@@ -82,6 +79,23 @@ INLINE vi dot4(vi acc, vu w, vi x)
     for (int byte = 0; byte < 4; ++byte)
         acc += (vi)((w >> (8 * byte)) & 0xff) * ((x << (24 - 8 * byte)) >> 24);
     return acc;
+#endif
+}
+
+/* The same over two words. Without an own instruction, 16-bit sums of the pairs are added first: at
+ * most 4 * 63 * 127 = 32004, and so within 16 bits. */
+INLINE vi dot8(vi acc, const vu w[2], vi x_0, vi x_1)
+{
+#if LANES == 16 && !defined(__AVX512VNNI__)
+    const __m512i first = _mm512_maddubs_epi16((__m512i)w[0], (__m512i)x_0);
+    const __m512i second = _mm512_maddubs_epi16((__m512i)w[1], (__m512i)x_1);
+    return acc + (vi)_mm512_madd_epi16(_mm512_add_epi16(first, second), _mm512_set1_epi16(1));
+#elif LANES == 8 && !defined(__AVXVNNI__)
+    const __m256i first = _mm256_maddubs_epi16((__m256i)w[0], (__m256i)x_0);
+    const __m256i second = _mm256_maddubs_epi16((__m256i)w[1], (__m256i)x_1);
+    return acc + (vi)_mm256_madd_epi16(_mm256_add_epi16(first, second), _mm256_set1_epi16(1));
+#else
+    return dot4(dot4(acc, w[0], x_0), w[1], x_1);
 #endif
 }
 

@@ -4,8 +4,6 @@
 
 #include "task.h"
 
-enum { ROW_STEP = 1 };
-
 typedef int machine_state;
 
 static inline void begin(int64_t m, machine_state *before) { *before = (int)m; }

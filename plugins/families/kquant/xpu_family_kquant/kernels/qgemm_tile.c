@@ -19,15 +19,7 @@
  */
 #include "xpu_c.h"
 
-#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512BW__)
-#define HAS_AMX 1
-#else
-#define HAS_AMX 0
-#endif
-
-#if XPU_WIDEN && HAS_AMX && XPU_TILE_M <= 32
-#include "engine_amx_few.h"
-#elif XPU_WIDEN && HAS_AMX
+#if XPU_WIDEN && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512BW__)
 #include "engine_amx.h"
 #elif XPU_WIDEN
 #include "engine_float.h"
@@ -37,41 +29,42 @@
 #include "engine_dot.h"
 #endif
 
-enum { SUM_COLUMNS = (XPU_TILE_N + 31) / 32 * 32, /* an engine may keep sums in pairs of groups */
+enum { SUM_COLUMNS = (XPU_TILE_N + 31) / 32 * 32, /* AMX keeps sums in pairs of groups */
        TASK_ROWS = (XPU_TILE_M + ROW_STEP - 1) / ROW_STEP * ROW_STEP };
 
-/* Where things lie in the scratch memory. */
+/* Where things lie in the scratch memory, in bytes from its start. */
 typedef struct layout {
-    float *back;      /* per row of x: what its products are multiplied by */
-    uint8_t *rows;    /* the engine's activations */
-    uint8_t *workers; /* per worker: panels, then sums */
-    int64_t padded_m, row_bytes, worker_bytes, end;
+    int64_t back;    /* per row of x: what its products are multiplied by */
+    int64_t rows;    /* the engine's activations */
+    int64_t workers; /* per worker: panels, then sums */
+    int64_t padded_m, worker_bytes;
 } layout;
 
-/* Areas are whole pages, so that engines know how they lie to each other within one. */
+/* Areas are whole pages: workers write to theirs all the time. */
 static int64_t in_pages(int64_t bytes) { return ceil_div(bytes, 4096) * 4096; }
 
-static layout lay_out(uint8_t *scratch, const int64_t *sizes, int32_t workers)
+static layout lay_out(const int64_t *sizes)
 {
-    layout l;
-    l.padded_m = ceil_div(sizes[0], ROW_STEP) * ROW_STEP;
-    l.row_bytes = act_row_bytes(sizes[2]);
-    l.back = (float *)scratch;
-    l.rows = scratch + in_pages(l.padded_m * (int64_t)sizeof(float));
-    l.workers = l.rows + in_pages(l.padded_m * l.row_bytes);
-    l.worker_bytes = in_pages(ALL_PANELS + at_most(TASK_ROWS, l.padded_m) * SUM_COLUMNS * (int64_t)sizeof(float));
-    l.end = (l.workers - scratch) + l.worker_bytes * workers;
-    return l;
+    const int64_t m = ceil_div(sizes[0], ROW_STEP) * ROW_STEP;
+    const int64_t rows = in_pages(m * (int64_t)sizeof(float)), workers = rows + in_pages(m * act_row_bytes(sizes[2]));
+    const int64_t sums = at_most(TASK_ROWS, m) * SUM_COLUMNS * (int64_t)sizeof(float);
+    return (layout){0, rows, workers, m, in_pages(ALL_PANELS + sums)};
 }
 
 XPU_PHASES(2);
 
-XPU_SCRATCH { return lay_out(NULL, sizes, workers).end; }
+XPU_SCRATCH
+{
+    const layout l = lay_out(sizes);
+    return l.workers + l.worker_bytes * workers;
+}
 
 static void take_rows(const xpu_team *team, const layout *l, const float *x, const int64_t *sizes)
 {
+    uint8_t *scratch = (uint8_t *)team->scratch;
+    float *back = (float *)(scratch + l->back);
     for (int64_t row; (row = xpu_take(team, 1)) < l->padded_m;)
-        l->back[row] = take_row(l->rows, row, l->padded_m, row < sizes[0] ? x + row * sizes[2] : NULL, sizes[2]);
+        back[row] = take_row(scratch + l->rows, row, l->padded_m, row < sizes[0] ? x + row * sizes[2] : NULL, sizes[2]);
 }
 
 static void store_tile(const float *sums, const float *back, float *y, int64_t rows, int64_t columns, int64_t n)
@@ -92,21 +85,22 @@ static void compute(const xpu_team *team, const layout *l, void *const *buffers,
 {
     const int64_t m = sizes[0], n = sizes[1], down = ceil_div(m, TASK_ROWS), across = ceil_div(n, XPU_TILE_N);
     const weights w = open_weights(buffers[0], n, sizes[2]);
-    uint8_t *panels = l->workers + team->worker * l->worker_bytes;
-    float *sums = (float *)(panels + ALL_PANELS);
+    uint8_t *scratch = (uint8_t *)team->scratch, *panels = scratch + l->workers + team->worker * l->worker_bytes;
+    const float *back = (const float *)(scratch + l->back);
+    float *sums = (float *)(panels + ALL_PANELS), *y = (float *)buffers[2];
     for (int64_t i; (i = xpu_take(team, 1)) < down * across;) {
         const int64_t row = i % down * TASK_ROWS, column = i / down * XPU_TILE_N;
         const int64_t rows = at_most(TASK_ROWS, m - row), columns = at_most(XPU_TILE_N, n - column);
-        const task t = {&w, l->rows, l->padded_m, row, rows, column / GROUP, ceil_div(columns, GROUP)};
+        const task t = {&w, scratch + l->rows, l->padded_m, row, rows, column / GROUP, ceil_div(columns, GROUP)};
         compute_tile(&t, panels, sums);
-        store_tile(sums, l->back + row, (float *)buffers[2] + row * n + column, rows, columns, n);
+        store_tile(sums, back + row, y + row * n + column, rows, columns, n);
     }
 }
 
 XPU_KERNEL
 {
     if (sizes[0] <= 0 || sizes[1] <= 0 || sizes[2] <= 0) return;
-    const layout l = lay_out((uint8_t *)team->scratch, sizes, team->workers);
+    const layout l = lay_out(sizes);
     if (team->phase == 0) {
         take_rows(team, &l, (const float *)buffers[1], sizes);
         return;

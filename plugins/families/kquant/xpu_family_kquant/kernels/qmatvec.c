@@ -35,7 +35,7 @@ INLINE void multiply_groups(const weights *w, int64_t group, const int count, co
 #pragma GCC unroll 4
         for (int i = 0; i < count; ++i) {
             ask_ahead(stored_block(w, group + i, b), XPU_PREFETCH);
-            add_block(w, group + i, b, &x, 1, acc[i]);
+            add_block(w, group + i, b, x + b, 1, acc[i]);
         }
     for (int i = 0; i < count; ++i) {
         const int64_t column = (group + i) * GROUP;
@@ -65,14 +65,14 @@ XPU_KERNEL
     float *y = (float *)buffers[2];
     quantised *own = (quantised *)((uint8_t *)team->scratch + team->worker * own_bytes(sizes));
     if (m == 1) {
-        const float back = quantise_row(x, k, own);
+        const float back = quantise_row(x, k, own, 1);
         multiply_row(team, &w, own, back, y, n);
         return;
     }
     const int64_t groups = ceil_div(n, GROUP);
     for (int64_t task; (task = xpu_take(team, 1)) < m * groups;) {
         const int64_t row = task / groups, g = task % groups;
-        const float back = quantise_row(x + row * k, k, own);
+        const float back = quantise_row(x + row * k, k, own, 1);
         multiply_groups(&w, g, 1, own, back, y + row * n, n);
     }
 }

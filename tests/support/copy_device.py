@@ -1,0 +1,85 @@
+"""A device whose kernel copies, for tests of what a call does around it."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from xpu.errors import XpuLaunchException
+from xpu.spec import Argument, Device, DeviceArray, LoadedKernel
+
+ARGUMENTS = (Argument("x", "float32", "read"), Argument("y", "float32", "write"))
+
+
+class Tensor:
+    """A DLPack array that is no numpy array: its memory can be exchanged under it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def shape(self):
+        return self.array.shape
+
+    def __dlpack__(self, **_how):
+        raise AssertionError("the device takes it")
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+
+class Opaque(Tensor):
+    """One that does not tell its address."""
+
+    data_ptr = None
+
+
+class CopyDevice(Device):
+    """Its kernel doubles the first argument into the last one."""
+
+    def __init__(self):
+        self.streams = []
+        self.packed = 0
+        self.imported = 0
+        self.synchronized = 0
+
+    def load(self, code, entry):
+        raise AssertionError("a bound kernel is loaded already")
+
+    def import_array(self, value, *, writable):
+        self.imported += 1
+        array = value.array if isinstance(value, Tensor) else value
+        if not isinstance(array, np.ndarray):
+            raise XpuLaunchException(f"a {type(value).__name__} is no array")
+        if writable and not array.flags.writeable:
+            raise XpuLaunchException("it is read-only")
+        return DeviceArray(array.ctypes.data, array.shape, array.dtype.name, array)
+
+    def launcher(self, kernel, launch, buffers, sizes, stream=None):
+        self.packed += 1
+        # Addresses only: a packed launch keeps nothing alive.
+        first, last = buffers[kernel.reads].address, buffers[kernel.writes].address
+        floats = ctypes.c_float * sizes[0]
+
+        def call():
+            self.streams.append(stream)
+            read, written = floats.from_address(first), floats.from_address(last)
+            np.multiply(np.asarray(read), 2, out=np.asarray(written))
+
+        return call
+
+    def synchronize(self):
+        self.synchronized += 1
+
+    def allocate(self, nbytes, *, poisoned=False):
+        raise AssertionError("nothing is allocated by a call")
+
+    from_host = to_host = copy = poison = timer = foreign_load = load
+
+
+class CopyKernel(LoadedKernel):
+    def __init__(self, reads=0, writes=-1):
+        self.entry = "copy"
+        self.reads = reads
+        self.writes = writes

@@ -1,0 +1,232 @@
+"""The compile step over a compiler that fails on request."""
+
+from __future__ import annotations
+
+import hashlib
+
+import attrs
+import pytest
+
+from xpu.adaptor import Adaptor, BuildCache
+from xpu.errors import XpuBuildError
+from xpu.model import Family, KernelFacts, Member
+from xpu.registry import Registry
+from xpu.spec import (
+    Argument,
+    Availability,
+    Backend,
+    CompiledCode,
+    Compiler,
+    Design,
+    KernelSource,
+    Preparation,
+)
+
+
+class FakeCompiler(Compiler):
+    """Code is the unit's text and macros; units with a macro BAD fail."""
+
+    identity = "fake 1"
+
+    def __init__(self):
+        self.batches = []
+        self.is_mended = False
+
+    def native_target(self):
+        return "here"
+
+    def fingerprint(self, target):
+        return "-O"
+
+    def compile(self, units, target, *, deadline_s):
+        self.batches.append([unit.kernel for unit in units])
+        return [
+            XpuBuildError(f"{unit.kernel}: no")
+            if "XPU_BAD" in unit.defines and not self.is_mended
+            else CompiledCode(f"{unit.text} {unit.defines}".encode(), KernelFacts(stack_bytes=8))
+            for unit in units
+        ]
+
+
+class FakeBackend(Backend):
+    name = "fake"
+    dialect = "c"
+
+    def __init__(self):
+        self.made = FakeCompiler()
+
+    def availability(self):
+        return Availability(False, "a compiler needs no device")
+
+    def compiler(self):
+        return self.made
+
+    def devices(self):
+        return ()
+
+    def open(self, index=0):
+        raise AssertionError("the compile step opens no device")
+
+
+class Repack(Preparation):
+    argument = "x"
+
+    def source(self, dialect):
+        return KernelSource(dialect, "repack")
+
+    def sizes(self, raw_shape, constants):
+        return raw_shape
+
+    def prepared_bytes(self, raw_shape, constants):
+        return 4 * raw_shape[0]
+
+
+class Plain(Design):
+    name = "plain"
+    parameters = ("tile", "bad")
+    problem = ("n",)
+    arguments = (Argument("x", "float32", "read"), Argument("y", "float32", "write"))
+
+    def dialects(self):
+        return ("c",)
+
+    def source(self, dialect):
+        return KernelSource(dialect, "text")
+
+    def shapes(self, problem, constants):
+        return {"x": (problem.n,), "y": (problem.n,)}
+
+    def data(self, problem, constants, rng):
+        return {}
+
+    def verify(self, problem, constants, inputs, outputs, rng):
+        return ""
+
+
+class Prepared(Plain):
+    name = "prepared"
+    preparation = Repack()
+
+
+class Foreign(Plain):
+    name = "foreign"
+
+    def dialects(self):
+        return ("simt",)
+
+
+def member(name, **parameters):
+    return Member(name, parameters)
+
+
+FAMILY = Family("f", "plain", ("n",), (member("a", tile=1), member("b", bad=1), member("c")))
+
+
+class Designs:
+    def __init__(self):
+        self.designs = {design.name: design for design in (Plain(), Prepared(), Foreign())}
+
+    design = property(lambda self: self.designs.__getitem__)
+
+    def source_for(self, name, dialect):
+        design = self.designs[name]
+        return design.source(dialect) if dialect in design.dialects() else None
+
+
+@pytest.fixture
+def make(tmp_path):
+    def adaptor(backend=None):
+        registry: Registry = Designs()
+        return Adaptor(backend or FakeBackend(), registry, BuildCache(tmp_path))
+
+    return adaptor
+
+
+def test_a_member_that_fails_stands_in_its_place_and_the_others_are_built(make):
+    built = make().build(FAMILY, FAMILY.members, "here")
+    assert list(built) == ["a", "b", "c"]
+    assert isinstance(built["b"], XpuBuildError)
+    for name in "ac":
+        one = built[name]
+        assert hashlib.sha256(one.code.read_bytes()).hexdigest() == one.manifest.code_hash
+        assert (one.manifest.kernel, one.manifest.target) == (f"f.{name}", "here")
+        assert one.facts == KernelFacts(stack_bytes=8, code_hash=one.manifest.code_hash)
+        assert not one.was_cached
+    assert built["a"].manifest.code_hash != built["c"].manifest.code_hash
+
+
+def test_nothing_is_compiled_twice(make):
+    one = make()
+    first = one.build(FAMILY, FAMILY.members, "here")
+    again = one.build(FAMILY, FAMILY.members, "here")
+    assert one.compiler.batches == [["f.a", "f.b", "f.c"]]
+    assert again["a"] == attrs.evolve(first["a"], was_cached=True)
+    later = make()
+    assert later.build(FAMILY, FAMILY.members, "here")["a"] == again["a"]
+    assert later.compiler.batches == [["f.b"]]  # a failure is tried again by the next process
+
+
+def test_another_target_is_another_build(make):
+    one = make()
+    one.build(FAMILY, FAMILY.members[:1], "here")
+    one.build(FAMILY, FAMILY.members[:1], "there")
+    assert one.compiler.batches == [["f.a"], ["f.a"]]
+
+
+def test_a_recall_compiles_nothing_and_knows_what_failed(make):
+    assert make().recall(FAMILY, FAMILY.members, "here") == {"a": None, "b": None, "c": None}
+    built = make().build(FAMILY, FAMILY.members, "here")
+    later = make()
+    found = later.recall(FAMILY, FAMILY.members, "here")
+    assert found["a"].manifest == built["a"].manifest
+    assert str(found["b"]) == "f.b: no"
+    assert later.compiler.batches == []
+
+
+def test_what_compiles_at_last_is_no_failure_any_more(make):
+    make().build(FAMILY, FAMILY.members, "here")
+    mended = FakeBackend()
+    mended.made.is_mended = True
+    make(mended).build(FAMILY, FAMILY.members, "here")
+    assert make().recall(FAMILY, FAMILY.members, "here")["b"].was_cached
+
+
+def test_families_that_share_code_each_find_it_under_their_own_name(make):
+    one = make()
+    other = attrs.evolve(FAMILY, name="g")
+    first = one.build(FAMILY, FAMILY.members[:1], "here")["a"]
+    second = one.build(other, FAMILY.members[:1], "here")["a"]
+    assert (first.manifest.kernel, second.manifest.kernel) == ("f.a", "g.a")
+    assert second.was_cached
+    assert second.code == first.code
+
+
+def test_a_preparation_is_built_once_for_the_designs_that_share_it(make):
+    one = make()
+    assert one.preparation(FAMILY, "here") is None
+    for name in ("f", "g"):
+        family = attrs.evolve(FAMILY, name=name, design="prepared")
+        assert one.preparation(family, "here").manifest.kernel == f"{name}.prepare"
+    assert one.compiler.batches == [["f.prepare"]]
+
+
+def test_a_preparation_that_does_not_compile_is_an_error(make):
+    family = attrs.evolve(FAMILY, design="prepared", constants={"bad": 1})
+    with pytest.raises(XpuBuildError, match=r"f\.prepare: no"):
+        make().preparation(family, "here")
+
+
+def test_a_design_without_a_source_in_the_dialect_is_an_error(make):
+    family = attrs.evolve(FAMILY, design="foreign")
+    for step in (make().build, make().recall):
+        with pytest.raises(XpuBuildError, match=r"'foreign' has no source in dialect 'c'.*simt"):
+            step(family, family.members, "here")
+
+
+def test_a_build_that_vanished_is_made_again(make):
+    one = make()
+    first = one.build(FAMILY, FAMILY.members[:1], "here")["a"]
+    first.code.unlink()
+    again = one.build(FAMILY, FAMILY.members[:1], "here")["a"]
+    assert again.code.read_bytes()
+    assert not again.was_cached

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xpu.adaptor.units import macros, member_unit, preparation_unit, symbol, unit_key
+from xpu.model import Family, Member
+from xpu.spec import Argument, Design, KernelSource
+
+SOURCE = KernelSource("c", "text", {"a.h": "a", "b.h": "b"})
+
+
+class Two(Design):
+    name = "two"
+    parameters = ("tile",)
+    problem = ("n",)
+    arguments = (Argument("x", "float32", "read"), Argument("y", "float32", "write"))
+
+    def dialects(self):
+        return ("c",)
+
+    def source(self, dialect):
+        return SOURCE
+
+    def shapes(self, problem, constants):
+        return {"x": (problem.n,), "y": (problem.n,)}
+
+    def data(self, problem, constants, rng):
+        return {}
+
+    def verify(self, problem, constants, inputs, outputs, rng):
+        return ""
+
+
+class Compiler:
+    identity = "cc 1"
+
+    def __init__(self, fingerprint="-O3"):
+        self._fingerprint = fingerprint
+
+    def fingerprint(self, target):
+        return f"{self._fingerprint} {target}"
+
+
+FAMILY = Family("f", "two", ("n",), (Member("a", {"tile": 4}),), constants={"format": "q4_k"})
+
+
+@given(st.text(min_size=1), st.text())
+def test_a_symbol_is_a_c_identifier(one, two):
+    made = symbol("xpu", one, two)
+    assert made.isascii()
+    assert made.isidentifier()
+
+
+def test_values_become_macros():
+    assert macros({"tile_m": 8, "format": "q4_k", "no": 0}) == {
+        "XPU_TILE_M": "8",
+        "XPU_FORMAT_Q4_K": "1",
+        "XPU_NO": "0",
+    }
+
+
+def test_a_members_parameters_and_the_familys_constants_are_defined():
+    unit = member_unit(FAMILY, Two(), SOURCE, FAMILY.members[0])
+    assert unit.kernel == "f.a"
+    assert unit.defines == {"XPU_FORMAT_Q4_K": "1", "XPU_TILE": "4"}
+    assert unit.arguments == Two.arguments
+
+
+def test_families_of_one_format_share_the_code_of_their_preparation():
+    other = attrs.evolve(FAMILY, name="g", design="three")
+    assert unit_key(preparation_unit(FAMILY, SOURCE), Compiler(), "t") == unit_key(
+        preparation_unit(other, SOURCE), Compiler(), "t"
+    )
+    third = attrs.evolve(FAMILY, constants={"format": "q6_k"})
+    assert unit_key(preparation_unit(FAMILY, SOURCE), Compiler(), "t") != unit_key(
+        preparation_unit(third, SOURCE), Compiler(), "t"
+    )
+
+
+UNIT = member_unit(FAMILY, Two(), SOURCE, FAMILY.members[0])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entry": "other"},
+        {"text": "other"},
+        {"includes": {"a.h": "a", "b.h": "c"}},
+        {"includes": {"a.h": "a", "c.h": "b"}},
+        {"includes": {"a.h": "a\0b.h\0b"}},
+        {"defines": {"XPU_FORMAT_Q4_K": "1", "XPU_TILE": "5"}},
+        {"defines": {"XPU_FORMAT_Q4_K": "1"}},
+    ],
+)
+def test_whatever_the_code_comes_from_is_in_the_key(change):
+    assert unit_key(attrs.evolve(UNIT, **change), Compiler(), "t") != unit_key(
+        UNIT, Compiler(), "t"
+    )
+
+
+def test_compiler_flags_and_target_are_in_the_key_and_order_is_not():
+    key = unit_key(UNIT, Compiler(), "t")
+    assert key != unit_key(UNIT, Compiler("-O2"), "t")
+    assert key != unit_key(UNIT, Compiler(), "u")
+    again = attrs.evolve(
+        UNIT,
+        includes=dict(reversed(UNIT.includes.items())),
+        defines=dict(reversed(UNIT.defines.items())),
+        kernel="another name",
+    )
+    assert key == unit_key(again, Compiler(), "t")

@@ -1,0 +1,311 @@
+"""The check of real code: on poisoned outputs, on copies, in a worker until it ran well."""
+
+from __future__ import annotations
+
+import hashlib
+
+import attrs
+import numpy as np
+import pytest
+from scripted_backend import ScriptedBackend, ScriptedDevice
+
+from xpu.choice import Arm, KernelTrial, MemberFault, Proofs, Subject, Worker
+from xpu.measure import KernelTimer
+from xpu.model import Problem, ShapeCandidate
+from xpu.spec import Argument, Design, KernelSource, Launch, Preparation, TimerTier
+
+
+class PlusOne(Design):
+    """y = x + 1 over n floats."""
+
+    name = "plus_one"
+    parameters = ()
+    problem = ("n",)
+    arguments = (Argument("x", "float32", "read"), Argument("y", "float32", "write"))
+
+    def dialects(self):
+        return ("c",)
+
+    def source(self, dialect):
+        return KernelSource(dialect, "")
+
+    def shapes(self, problem, constants):
+        return {argument.name: (problem.n,) for argument in self.arguments}
+
+    def data(self, problem, constants, rng):
+        return {"x": rng.standard_normal(problem.n).astype(np.float32)}
+
+    def verify(self, problem, constants, inputs, outputs, rng):
+        self.seen = (dict(inputs), dict(outputs))
+        error = np.abs(outputs["y"] - (inputs["x"] + np.float32(1))).max(initial=0)
+        return "" if error == 0 else f"largest error {error:g}"
+
+
+class InPlace(PlusOne):
+    """y becomes y + 1."""
+
+    arguments = (Argument("y", "float32", "update"),)
+
+    def data(self, problem, constants, rng):
+        return {"y": rng.standard_normal(problem.n).astype(np.float32)}
+
+    def verify(self, problem, constants, inputs, outputs, rng):
+        return "" if (outputs["y"] == inputs["y"] + 1).all() else "it is not one more"
+
+
+class Whole(PlusOne):
+    arguments = (Argument("x", "float32", "read"), Argument("y", "int32", "write"))
+
+    def verify(self, problem, constants, inputs, outputs, rng):
+        return "all ones" if (outputs["y"] == -1).all() else "other numbers"
+
+
+class Copied(Preparation):
+    argument = "x"
+
+    def source(self, dialect):
+        return KernelSource(dialect, "")
+
+    def sizes(self, raw_shape, constants):
+        return raw_shape
+
+    def prepared_bytes(self, raw_shape, constants):
+        return 4 * raw_shape[0]
+
+
+class Prepared(PlusOne):
+    preparation = Copied()
+
+
+class Clock(TimerTier):
+    """Each launch takes a microsecond."""
+
+    name = "fake"
+
+    def bracket_ns(self, launches):
+        for launch in launches:
+            launch()
+        return 1000.0 * len(launches)
+
+
+N = 40
+
+
+@pytest.fixture(scope="module")
+def worker():
+    one = Worker(ScriptedBackend(), 0, deadline_s=0.5)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def jobs(worker, monkeypatch):
+    """What went to the worker, in order."""
+    real, seen = worker.run, []
+
+    def run(job, **how):
+        seen.append([step.code.read_text() for step in job.steps])
+        return real(job, **how)
+
+    monkeypatch.setattr(worker, "run", run)
+    return seen
+
+
+@pytest.fixture
+def trial(tmp_path, worker, jobs):
+    device = ScriptedDevice()
+
+    def arm(script):
+        code = tmp_path / hashlib.sha256(script.encode()).hexdigest()
+        code.write_text(script)
+        return Arm(code, "entry", code.name, Launch(), (N,))
+
+    def make(scripts, design=None, *, preparation=None, memory="warm", n=N):
+        design = design or PlusOne()
+        rng = np.random.default_rng()
+        problem = Problem(n=n)
+        prepare = None if preparation is None else arm(preparation)
+        made = KernelTrial(
+            device,
+            Subject(design, {}, problem, design.data(problem, {}, rng), prepare, 4 * n),
+            {name: arm(script) for name, script in scripts.items()},
+            proofs=Proofs(tmp_path / "proofs", "here"),
+            worker=worker,
+            timer=KernelTimer(Clock()),
+            rng=rng,
+            memory=memory,
+        )
+        made.device = device
+        made.proof = lambda script: Proofs(tmp_path / "proofs", "here").find(arm(script).code_hash)
+        return made
+
+    return make
+
+
+def check(trial, name="a"):
+    return trial.check(ShapeCandidate(name))
+
+
+def fault(trial, name="a"):
+    with pytest.raises(MemberFault) as error:
+        check(trial, name)
+    return error.value.status, error.value.note
+
+
+def test_code_runs_in_the_worker_until_it_ran_well_and_then_here(trial, jobs):
+    one = trial({"a": "add"})
+    assert check(one)
+    assert (jobs, one.device.ran) == ([["add"]], [])
+    assert one.proof("add").status == "well"
+    later = trial({"a": "add"})
+    assert check(later)
+    assert len(jobs) == 1
+    assert [script for script, _ in later.device.ran] == ["add"]
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "words"),
+    [
+        ("wrong", "wrong", "largest error"),
+        ("add 3", "wrong", "3 elements of 'y' were not written"),
+        ("signal SIGSEGV", "crashed", "SIGSEGV"),
+        ("sleep 60", "hung", "0.5 s"),
+    ],
+)
+def test_bad_code_is_run_once_and_never_again(trial, jobs, script, status, words):
+    for made in (trial({"a": script}), trial({"a": script})):
+        found = fault(made)
+        assert found[0] == status
+        assert words in found[1]
+        assert made.device.ran == []
+    assert jobs == [[script]]
+    assert check(trial({"a": script, "b": "add"}), "b")
+
+
+@pytest.mark.parametrize("script", ["raise no scratch memory", "signal SIGKILL"])
+def test_what_may_be_no_fault_of_the_code_is_tried_again(trial, jobs, script):
+    for _ in range(2):
+        assert fault(trial({"a": script}))[0] == "failed"
+    assert len(jobs) == 2
+    assert trial({}).proof(script) is None
+
+
+def test_code_that_ran_well_and_is_wrong_now_is_not_run_again(trial, jobs):
+    # It ran well on other data: the proof is about running, the check about numbers.
+    one = trial({"a": "add"})
+    check(one)
+    other = trial({"a": "add"}, type("Two", (PlusOne,), {"verify": lambda *_: "off by two"})())
+    assert fault(other) == ("wrong", "off by two")
+    assert fault(trial({"a": "add"})) == ("wrong", "off by two")
+    assert len(jobs) == 1
+
+
+def test_the_reference_sees_inputs_that_the_code_has_not_touched(trial):
+    design = PlusOne()
+    one = trial({"a": "scribble"}, design)
+    before = one._subject.inputs["x"].copy()
+    # It overwrites its input, then adds one to that: seen against what it was given.
+    assert fault(one)[0] == "wrong"
+    np.testing.assert_array_equal(design.seen[0]["x"], before)
+    np.testing.assert_array_equal(one._subject.inputs["x"], before)
+
+
+def test_in_place_code_is_checked_on_a_copy(trial):
+    one = trial({"a": "add"}, InPlace())
+    before = one._subject.inputs["y"].copy()
+    for _ in range(2):  # in the worker, then here
+        assert check(one)
+        np.testing.assert_array_equal(one._subject.inputs["y"], before)
+
+
+def test_of_whole_numbers_poison_cannot_be_told_from_an_answer(trial):
+    # -1 is an answer too: the reference decides.
+    assert fault(trial({"a": "sleep 0"}, Whole())) == ("wrong", "all ones")
+
+
+def test_an_empty_result_has_no_poison(trial):
+    assert check(trial({"a": "add"}, n=0))
+
+
+def test_weights_are_prepared_for_the_member(trial, jobs):
+    assert check(trial({"a": "add"}, Prepared(), preparation="copy"))
+    assert jobs == [["copy"], ["copy", "add"]]
+    assert check(trial({"b": "add 0"}, Prepared(), preparation="copy"), "b")
+    assert jobs[2:] == [["copy", "add 0"]]
+
+
+@pytest.mark.parametrize("script", ["signal SIGSEGV", "exit 3", "sleep 60"])
+def test_a_preparation_that_is_bad_is_nobody_elses_fault(trial, jobs, script):
+    one = trial({"a": "add", "b": "add 0"}, Prepared(), preparation=script)
+    for name in "ab":
+        status, note = fault(one, name)
+        assert status == "failed"
+        assert "the weight preparation" in note
+    assert jobs == [[script]]
+    assert one.proof("add") is None
+    assert one.proof(script).status in ("crashed", "hung")
+
+
+def test_a_worker_that_does_not_start_condemns_no_preparation(trial, worker, monkeypatch):
+    def run(job, **how):
+        raise MemberFault("failed", "the worker process did not start")
+
+    monkeypatch.setattr(worker, "run", run)
+    one = trial({"a": "add"}, Prepared(), preparation="copy")
+    assert fault(one) == ("failed", "the worker process did not start")
+    assert (one.proof("copy"), one.proof("add")) == (None, None)
+
+
+def test_a_problem_with_more_operations_has_more_time(trial, worker, monkeypatch):
+    asked = []
+    monkeypatch.setattr(worker, "run", lambda _job, *, work_s: asked.append(work_s) or [])
+    design = type("Large", (PlusOne,), {"operations": lambda *_: 3 * 10**12})()
+    with pytest.raises(ValueError, match="zip"):
+        check(trial({"a": "add"}, design))
+    assert asked[0] > 100
+
+
+def runs(one):
+    found = [address for _, address in one.device.ran]
+    one.device.ran.clear()
+    return found
+
+
+def time_all(one, names, rounds):
+    for _ in range(rounds):
+        for name in names:
+            assert one.time_ns(ShapeCandidate(name)) > 0
+
+
+def test_warm_every_launch_reads_the_same_memory(trial):
+    one = trial({"a": "add", "b": "add 0"})
+    time_all(one, "ab", 3)
+    assert len(set(runs(one))) == 1
+    assert one.copies == 1
+
+
+def test_cold_a_copy_comes_back_after_all_the_others_whoever_reads(trial):
+    scripts = {name: f"add {index}" for index, name in enumerate("abc")}
+    one = trial(scripts, memory="cold", n=512)
+    # Each launch touches 4 KiB; the cache has 64 KiB and is gone round four times.
+    assert one.copies == 64
+    time_all(one, "abc", 4)
+    order = runs(one)
+    assert len(set(order[:64])) == 64
+    assert all(first == later for first, later in zip(order, order[64:], strict=False))
+    assert len(order) > 128
+
+
+def test_cold_copies_are_few_enough_for_the_memory(trial, monkeypatch):
+    one = trial({"a": "add"}, memory="cold", n=1)
+    assert one.copies == 4096  # 32 KiB are touched by them: a cache would take 32,768
+    facts = ScriptedDevice.facts
+    monkeypatch.setattr(
+        ScriptedDevice, "facts", attrs.evolve(facts, last_level_cache_bytes=1 << 29)
+    )
+    large = trial({"a": "add"}, memory="cold", n=1 << 18)
+    touched = 2 * 4 << 18
+    assert large.copies * touched <= facts.memory_bytes / 4
+    before = large.device.allocated
+    large.time_ns(ShapeCandidate("a"))
+    assert large.device.allocated - before <= facts.memory_bytes / 4

@@ -1,0 +1,76 @@
+"""The command line in this process, on a design that compiles at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import toy_family as toy
+
+
+@attrs.frozen
+class Answer:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The one JSON document on standard output."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration of two families, one of whose members cannot serve."""
+    directory = tmp_path / "config"
+    directory.mkdir()
+    toy.write_family(
+        directory,
+        {
+            "plain": {"mode": toy.RIGHT},
+            "coarse": {"mode": toy.RIGHT, "grain": 512},
+            "broken": {"mode": toy.NO_COMPILE},
+        },
+        default='{ c = "coarse" }',
+    )
+    (directory / "probes.toml").write_text(
+        '[probes.tile_prewarm]\nfamilies = ["toy"]\nproblems = ["256", "1000"]\n'
+    )
+    (directory / "rules.toml").write_text(
+        '[[rules]]\nid = "R9"\ntitle = "grains"\nneed = "member.grain"\nlimit = "problem.n"\n'
+        'prune_when = "need > limit"\nrecords = { grains = "limit // need" }\n'
+    )
+    monkeypatch.setenv("XPU_CONFIG_DIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def xpu(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> Callable[..., Answer]:
+    """Run a command line with a store of its own on a machine that nobody else uses."""
+    import xpu_probe_tile_prewarm.plugin
+    from xpu.cli.app import run
+
+    registry = toy.toy_registry(("tile_prewarm", xpu_probe_tile_prewarm.plugin, "tile-prewarm"))
+    monkeypatch.setattr("xpu.registry.default_registry", lambda: registry)
+    monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
+    monkeypatch.setenv("XPU_STORE", str(tmp_path / "store"))
+
+    def command(*arguments: object) -> Answer:
+        capsys.readouterr()
+        status = run([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        assert "fault of XPU's own" not in err
+        return Answer(status, out, err)
+
+    return command

@@ -1,0 +1,96 @@
+"""``build`` and ``store``: what they leave on disk and what they say of it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+
+def test_build_tries_every_member_and_copies_what_was_built(xpu, tmp_path: Path) -> None:
+    answer = xpu("build", "toy", "--out", tmp_path / "out", "--json")
+    assert answer.status == 1  # one of them does not compile
+    rows = {row["member"]: row for row in answer.document}
+    assert list(rows) == ["plain", "coarse", "broken"]
+    assert "this member does not compile" in rows["broken"]["error"]
+    for name in ("plain", "coarse"):
+        assert rows[name]["error"] == ""
+        manifest = tmp_path / f"out/toy.{name}.{rows[name]['target']}.toml"
+        assert tomllib.loads(manifest.read_text())["code_hash"] == rows[name]["code_hash"]
+        assert manifest.with_suffix(".code").stat().st_size > 0
+    assert {row["status"] for row in xpu("build", "toy", "--json").document[:2]} == {"cached"}
+
+
+def test_a_failed_build_is_a_row_and_a_message(xpu) -> None:
+    answer = xpu("build")
+    assert answer.status == 1
+    assert "failed" in answer.out
+    assert answer.err.startswith("xpu: toy.broken: ")
+
+
+def test_an_output_directory_that_cannot_be_one(xpu, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    answer = xpu("build", "toy", "--out", tmp_path / "file")
+    assert answer.status == 1
+    assert f"--out {tmp_path / 'file'} cannot be written" in answer.err
+
+
+@pytest.fixture
+def answers(xpu) -> list[str]:
+    assert xpu("probe", "run").status == 0
+    return ["shape.toy.1000"]
+
+
+def test_list_and_show(xpu, answers, tmp_path: Path) -> None:
+    [entry] = xpu("store", "list", "--json").document
+    assert entry["name"] == answers[0]
+    assert {"device_key", "part", "name", "value", "build_id", "margin", "tie"} <= set(entry)
+    assert xpu("store", "show", answers[0], "--json").document == [entry]
+    for text in (entry["name"], entry["value"], entry["build_id"]):
+        assert text in xpu("store", "list").out
+        assert text in xpu("store", "show", answers[0]).out
+    assert xpu("store", "path", "--json").document == {"store": str(tmp_path / "store")}
+    assert xpu("store", "path").out == f"{tmp_path / 'store'}\n"
+
+
+def test_a_torn_entry_is_named_and_the_others_are_listed(xpu, answers, tmp_path: Path) -> None:
+    [path] = tmp_path.glob("store/*/*/*")
+    torn = path.with_name(path.name.replace("1000", "77"))
+    torn.write_bytes(path.read_bytes()[:-5])
+    answer = xpu("store", "list", "--json")
+    assert answer.status == 0
+    assert [entry["name"] for entry in answer.document] == answers
+    assert str(torn) in answer.err
+
+
+def test_remove(xpu, answers) -> None:
+    answer = xpu("store", "remove", "shape.toy.100")
+    assert answer.status == 1
+    assert f"did you mean '{answers[0]}'?" in answer.err
+    assert xpu("store", "remove", answers[0], "--json").document == {"removed": answers}
+    assert xpu("store", "list", "--json").document == []
+    assert xpu("store", "remove", "--all", "--json").document == {"removed": []}
+
+
+@pytest.mark.parametrize("command", ["path", "list", "show x", "remove x", "remove --all"])
+def test_without_a_store_there_is_nothing_to_look_at(command, xpu, monkeypatch) -> None:
+    monkeypatch.setenv("XPU_STORE", "")
+    answer = xpu("store", *command.split(), "--json")
+    assert (answer.status, answer.out) == (2, "")
+    assert "XPU_STORE is set and empty" in answer.err
+
+
+def test_a_store_that_is_a_file_costs_memory_only(xpu, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XPU_STORE", str(tmp_path / "config/families.toml"))
+    assert xpu("store", "list").status == 1
+    answer = xpu("probe", "run", "--json")
+    assert answer.status == 0
+    assert not any(result["stored"] for result in answer.document["results"])
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-that-name/store", "relative/store"])
+def test_a_store_of_an_odd_name_is_a_place(name, xpu, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XPU_STORE", name)
+    assert xpu("store", "path").out == f"{tmp_path / name}\n"

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from copy_device import ARGUMENTS
+
+from xpu.errors import XpuConfigError, XpuLaunchException
+from xpu.model import ChoiceResult, Family, Member, Problem
+from xpu.orchestrator import Op
+from xpu.spec import Argument, Design, KernelSource
+
+
+class Product(Design):
+    """y (m, n) = w (n, 2 k) times x (m, k)."""
+
+    name = "product"
+    parameters = ()
+    problem = ("m", "n", "k")
+    arguments = (
+        Argument("w", "uint8", "read"),
+        Argument("x", "float32", "read"),
+        Argument("y", "float32", "write"),
+    )
+
+    def dialects(self):
+        return ("c",)
+
+    def source(self, dialect):
+        return KernelSource(dialect, "")
+
+    def shapes(self, problem, constants):
+        m, n, k = problem.m, problem.n, problem.k
+        return {"w": (n, 2 * k), "x": (m, k), "y": (m, n)}
+
+    def data(self, problem, constants, rng):
+        return {}
+
+    def verify(self, problem, constants, inputs, outputs, rng):
+        return ""
+
+
+FAMILY = Family("product", "product", ("m", "n", "k"), (Member("a"),))
+SOME = {"m": 3, "n": 5, "k": 7}
+
+
+class Kernel:
+    def __init__(self, size, source="default", is_final=True):
+        self.size = size
+        self.is_final = is_final
+        self.result = ChoiceResult("product", "", "a", source)
+        self.calls = []
+
+    def __call__(self, *inputs, out, stream=None):
+        self.calls.append((inputs, out, stream))
+        return out
+
+
+class Binds:
+    """What an op binds through; it counts."""
+
+    def __init__(self, **how):
+        self.how = how
+        self.asked = []
+
+    def __call__(self, name, size):
+        self.asked.append((name, size))
+        return Kernel(size, **self.how)
+
+
+def arrays(**sizes):
+    shapes = Product().shapes(Problem(**{**SOME, **sizes}), {})
+    w, x, y = (np.zeros(shapes[name], np.float32) for name in "wxy")
+    return (w, x), y
+
+
+def op(binds, open_size="m", design=None):
+    fixed = {name: size for name, size in SOME.items() if name != open_size}
+    return Op(FAMILY, design or Product(), fixed, binds)
+
+
+@pytest.mark.parametrize("name", ["m", "n", "k"])
+def test_any_size_that_is_an_axis_of_an_input_can_be_open(name):
+    binds = Binds()
+    one = op(binds, name)
+    for size in (4, 9, 4):
+        inputs, y = arrays(**{name: size})
+        assert one(*inputs, out=y, stream="s") is y
+    assert binds.asked == [(name, 4), (name, 9)]
+
+
+def test_a_result_that_comes_first_moves_no_input():
+    class Turned(Product):
+        arguments = (Product.arguments[2], *Product.arguments[:2])
+
+    binds = Binds()
+    inputs, y = arrays(m=6)
+    op(binds, design=Turned())(*inputs, out=y)
+    assert binds.asked == [("m", 6)]
+
+
+def test_an_argument_that_is_updated_is_an_input():
+    class Updating(Product):
+        arguments = (Argument("w", "uint8", "update"), *Product.arguments[1:])
+
+    binds = Binds()
+    inputs, y = arrays(n=6)
+    op(binds, "n", Updating())(*inputs, out=y)
+    assert binds.asked == [("n", 6)]
+
+
+def test_a_size_that_is_no_axis_cannot_be_open():
+    class Hidden(Product):
+        def shapes(self, problem, constants):
+            return {**super().shapes(problem, constants), "x": (problem.m, 2 * problem.k)}
+
+    with pytest.raises(XpuConfigError, match=r"'k' is no axis of an input; bind\(\)"):
+        op(Binds(), "k", Hidden())
+
+
+@pytest.mark.parametrize(
+    "fixed", [{}, {"m": 1}, SOME, {"m": 1, "j": 2}, {"m": 1, "n": 2, "k": 3, "j": 4}]
+)
+def test_all_sizes_but_one_are_given(fixed):
+    with pytest.raises(XpuConfigError, match="all of m, n, k but one; given: "):
+        Op(FAMILY, Product(), fixed, Binds())
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ((), "nothing"),
+        ((1,), "nothing"),
+        ((1, [1, 2]), "list without a shape"),
+        ((1, None), "NoneType without a shape"),
+        ((1, np.float32(3)), "float32 of shape ()"),
+        ((1, np.array(3)), "ndarray of shape ()"),
+    ],
+)
+def test_an_array_without_that_axis_is_refused_by_name(inputs, words):
+    binds = Binds()
+    with pytest.raises(XpuLaunchException) as error:
+        op(binds)(*inputs, out=None)
+    text = str(error.value)
+    assert all(word in text for word in ["product", "'x'", "'m'", "axis 0", words])
+    assert binds.asked == []
+
+
+def test_a_kernel_that_fails_is_not_taken_for_a_missing_size():
+    class Failing(Kernel):
+        def __call__(self, *inputs, out, stream=None):
+            raise KeyError("from the launch")
+
+    one = Op(FAMILY, Product(), {"n": 5, "k": 7}, lambda _name, size: Failing(size))
+    inputs, y = arrays()
+    for _ in range(2):
+        with pytest.raises(KeyError, match="from the launch"):
+            one(*inputs, out=y)
+
+
+def test_a_stand_in_serves_a_while_before_it_is_asked_for_again(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("xpu.orchestrator.op.time.monotonic", lambda: now[0])
+    binds = Binds(is_final=False)
+    one = op(binds)
+    inputs, y = arrays()
+    for _ in range(50):
+        one(*inputs, out=y)
+    assert len(binds.asked) == 1
+    now[0] += 1.0
+    one(*inputs, out=y)
+    assert len(binds.asked) == 2
+    assert one.kernel(3).size == 3  # who asks by size is answered anew
+    assert len(binds.asked) == 3
+    binds.how = {}
+    now[0] += 1.0
+    for _ in range(50):
+        one(*inputs, out=y)
+    assert len(binds.asked) == 4
+
+
+def test_what_was_timed_beside_others_work_serves_the_op_that_asked():
+    # Nobody keeps it; but an op that asked at every call would time at every call.
+    binds = Binds(is_final=False, source="timed")
+    one = op(binds)
+    inputs, y = arrays()
+    one(*inputs, out=y)
+    one(*inputs, out=y)
+    assert len(binds.asked) == 1
+    one.forget()
+    one(*inputs, out=y)
+    assert len(binds.asked) == 2
+
+
+def test_a_bind_under_way_while_answers_change_is_not_kept():
+    started, may_end = threading.Event(), threading.Event()
+
+    class Slow(Binds):
+        def __call__(self, name, size):
+            kernel = super().__call__(name, size)
+            started.set()
+            may_end.wait(5)
+            return kernel
+
+    binds = Slow()
+    one = op(binds)
+    inputs, y = arrays()
+    thread = threading.Thread(target=one, args=inputs, kwargs={"out": y})
+    thread.start()
+    started.wait(5)
+    one.forget()
+    may_end.set()
+    thread.join()
+    one(*inputs, out=y)
+    assert len(binds.asked) == 2
+
+
+def test_the_design_of_the_other_tests_has_one_result():
+    assert [argument.access for argument in ARGUMENTS] == ["read", "write"]

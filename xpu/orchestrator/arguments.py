@@ -1,0 +1,168 @@
+"""The arrays of a call: taken without a copy, and what does not fit refused by name.
+
+A bound kernel asks here at the first call with a set of arrays; nothing is launched here
+but the repacking of weights that were given raw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from xpu.errors import XpuLaunchException
+from xpu.orchestrator.weights import PreparedWeights, Preparer, check_dtype
+from xpu.spec import Argument, Device, DeviceArray
+
+
+@attrs.frozen
+class _Slot:
+    """One argument as a bound kernel wants it; `nbytes` is that of the array as given."""
+
+    argument: Argument
+    shape: tuple[int, ...]
+    nbytes: int
+    preparer: Preparer | None
+
+
+def result_place(arguments: Sequence[Argument]) -> int:
+    """Return the place of the result among a design's arguments: the last that is written."""
+    written = [place for place, each in enumerate(arguments) if each.access != "read"]
+    return written[-1] if written else len(arguments) - 1
+
+
+class Arguments:
+    """The arguments of a design on one problem; `where` begins every message."""
+
+    def __init__(
+        self,
+        where: str,
+        device: Device,
+        arguments: Sequence[Argument],
+        shapes: Mapping[str, tuple[int, ...]],
+        preparer: Preparer | None,
+    ) -> None:
+        import numpy as np
+
+        self._where = where
+        self._device = device
+        self._place = result_place(arguments)
+        self._fixed = (np.ndarray, PreparedWeights, DeviceArray)
+        self._slots = tuple(
+            _Slot(
+                argument,
+                tuple(shapes[argument.name]),
+                math.prod(shapes[argument.name]) * np.dtype(argument.dtype).itemsize,
+                preparer if preparer and preparer.argument.name == argument.name else None,
+            )
+            for argument in arguments
+        )
+
+    def ordered(self, inputs: tuple[Any, ...], out: Any) -> list[Any]:
+        """Return what a call was given in the design's order.
+
+        Raises
+        ------
+        XpuLaunchException
+            There are too few or too many.
+        """
+        if len(inputs) != len(self._slots) - 1:
+            names = [slot.argument.name for slot in self._slots]
+            names.pop(self._place)
+            raise XpuLaunchException(
+                f"{self._where}: takes {', '.join(names)} and out=, given {len(inputs)} arrays "
+                "and out="
+            )
+        return [*inputs[: self._place], out, *inputs[self._place :]]
+
+    def take(self, values: Sequence[Any]) -> list[DeviceArray]:
+        """Return the arrays of a call, weights as they were given.
+
+        Raises
+        ------
+        XpuLaunchException
+            One does not fit, or what is written overlaps another.
+        """
+        pairs = list(zip(self._slots, values, strict=True))
+        arrays = [self._taken(slot, value) for slot, value in pairs]
+        sizes = [
+            array.shape[0] if isinstance(value, PreparedWeights) else slot.nbytes
+            for (slot, value), array in zip(pairs, arrays, strict=True)
+        ]
+        self._refuse_overlap(arrays, sizes)
+        return arrays
+
+    def repacked(
+        self, values: Sequence[Any], arrays: Sequence[DeviceArray]
+    ) -> tuple[list[DeviceArray], bool]:
+        """Return the arrays with raw weights repacked, and whether any had to be."""
+        made = list(arrays)
+        has_repacked = False
+        for place, (slot, value) in enumerate(zip(self._slots, values, strict=True)):
+            if slot.preparer is not None and not isinstance(value, PreparedWeights):
+                slot.preparer.warn_once()
+                made[place] = slot.preparer.prepare(value).array
+                has_repacked = True
+        return made, has_repacked
+
+    def movable(self, values: Sequence[Any]) -> tuple[tuple[int, int], ...] | None:
+        """Return places and addresses of arrays whose memory may be exchanged under them.
+
+        None when one of them does not tell its address at little cost: it has to be taken
+        anew at every call.
+        """
+        found: list[tuple[int, int]] = []
+        for place, value in enumerate(values):
+            if isinstance(value, self._fixed):
+                continue
+            pointer = getattr(value, "data_ptr", None)
+            if pointer is None:
+                return None
+            found.append((place, pointer()))
+        return tuple(found)
+
+    def _taken(self, slot: _Slot, value: Any) -> DeviceArray:
+        name = slot.argument.name
+        if isinstance(value, PreparedWeights):
+            self._check_prepared(slot, value)
+            array, shape = value.array, value.shape
+        else:
+            try:
+                array = self._device.import_array(value, writable=slot.argument.access != "read")
+            except XpuLaunchException as cause:
+                raise XpuLaunchException(f"{self._where}: argument {name!r}: {cause}") from cause
+            check_dtype(self._where, slot.argument, array)
+            shape = array.shape
+        if tuple(shape) != slot.shape:
+            raise XpuLaunchException(
+                f"{self._where}: argument {name!r} has shape {slot.shape}, given {tuple(shape)}"
+            )
+        return array
+
+    def _check_prepared(self, slot: _Slot, value: PreparedWeights) -> None:
+        if slot.preparer is None:
+            raise XpuLaunchException(
+                f"{self._where}: argument {slot.argument.name!r} is an array, not prepared weights"
+            )
+        if value.code_hash != slot.preparer.code_hash:
+            raise XpuLaunchException(
+                f"{self._where}: these weights were prepared for another format or target; "
+                f"use Orchestrator.prepare({slot.preparer.family!r}, …)"
+            )
+
+    def _refuse_overlap(self, arrays: Sequence[DeviceArray], sizes: Sequence[int]) -> None:
+        spans = [
+            (slot.argument, array.address, array.address + size)
+            for slot, array, size in zip(self._slots, arrays, sizes, strict=True)
+            if size
+        ]
+        for written, start, end in spans:
+            if written.access == "read":
+                continue
+            for other, other_start, other_end in spans:
+                if other is not written and start < other_end and other_start < end:
+                    raise XpuLaunchException(
+                        f"{self._where}: {written.name!r} is written and overlaps {other.name!r}"
+                    )
