@@ -23,7 +23,7 @@ SIZES = {"n": 20_000}
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch):
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda self: 0.0)
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
     monkeypatch.setattr("xpu.choice.worker.JOB_DEADLINE_S", 3.0)
 
 
@@ -283,13 +283,16 @@ def test_who_meets_a_trial_of_another_thread_hears_that_the_default_serves(make,
     x, y = np.ones(20_000, np.float32), np.full(20_000, np.nan, np.float32)
     for _ in range(100):
         op(x, out=y)
-    assert (y == 4).all()
-    assert [(event.kind, event.text) for event in heard] == [
-        ("default", "another thread is timing this")
-    ]
-    assert one.bind("toy", **SIZES).is_final is False
+    is_final = one.bind("toy", **SIZES).is_final
     may_end.set()
     thread.join()
+    assert (y == 4).all()
+    assert not is_final
+    # An op does not ask at every call.
+    assert 2 <= len(heard) < 50
+    assert {(event.kind, event.text) for event in heard} == {
+        ("default", "another thread is timing this")
+    }
     assert served(one.bind("toy", **SIZES)) == ("fast", "timed")
 
 
@@ -308,7 +311,7 @@ def test_a_listener_that_fails_costs_nobody_a_kernel(make, tmp_path, caplog):
 
 
 def test_an_answer_beside_others_work_serves_the_op_and_is_not_kept(make, monkeypatch):
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda self: 0.9)
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.9)
     one = make(tuning="first-use")
     op, times = one.op("toy"), []
     real = one._service._choice.choose
@@ -355,7 +358,7 @@ def test_under_stored_nothing_that_was_never_compiled_is_compiled(make, tmp_path
 
 
 def test_a_damaged_build_is_made_again(make, tmp_path):
-    make(tuning="first-use").bind("toy", **SIZES)
+    make().considered("toy", Problem(**SIZES))
     for code in (tmp_path / "build").glob("*/*/code"):
         code.write_bytes(b"\x7fELF" + code.read_bytes()[5:])
     kernel = make(tuning="off").bind("toy", **SIZES)

@@ -133,8 +133,8 @@ def test_a_failure_that_cannot_be_written_is_no_error(unwritable):
 def test_the_place_is_named_or_the_platforms_and_does_not_move(tmp_path, monkeypatch):
     assert default_build_cache({"XPU_BUILD_CACHE": "/a/b"}) == Path("/a/b")
     assert default_build_cache({}).name == "build"
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert BuildCache("~/x").directory == Path("/home/somebody/x")
+    monkeypatch.setenv("HOME", "/somebody")
+    assert BuildCache("~/x").directory == Path("/somebody/x")
     monkeypatch.chdir(tmp_path)
     cache = BuildCache("here")
     monkeypatch.chdir("/")
