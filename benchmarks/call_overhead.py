@@ -129,8 +129,7 @@ def call_overheads(report: Report, workers: int) -> None:
         data = design.data(SMALLEST, family.constants, np.random.default_rng(0))
         weights, x = orchestrator.prepare(FAMILY, data["weights"]), data["x"]
         y = np.empty((m, n), np.float32)
-        kept_weights = keeping.prepare(FAMILY, data["weights"])  # kept, not run: any bytes do
-        keeping.bind(FAMILY, m=m, n=n, k=k)(kept_weights, x, out=y)
+        keeping.bind(FAMILY, m=m, n=n, k=k)(weights, x, out=y)
         kernel = orchestrator.bind(FAMILY, m=m, n=n, k=k)
         calls = {
             "a bound call": repeated(kernel, weights, x, out=y),

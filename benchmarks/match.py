@@ -120,6 +120,7 @@ class Match:
         self.reader = fastest_reader(orchestrator.backend)
         self._started = time.perf_counter()
         self.repeated = 0
+        self._trial_load = 0.0
 
     def subject(self, fmt: str, families: tuple[str, str], n: int, k: int) -> Subject:
         """Quantise normally distributed weights for a matvec and a tile family."""
@@ -151,6 +152,7 @@ class Match:
         )
         row = _row(point, pair, error[pair.ours.name], peer_error)
         row.update(_read_shares(row["weight_bytes"], pair, self.reader.slice_bytes))
+        row["load"] = max(row["load"], self._trial_load)
         ours.clear()
         return {**row, "numpy_us": self._numpy(point).median}
 
@@ -162,6 +164,7 @@ class Match:
         tuned = [
             tune(self._orchestrator, self._report, name, problem, point.memory) for name in families
         ]
+        self._trial_load = max(result.foreign_load or 0.0 for result in tuned)
         weights = [
             self._orchestrator.prepare(subject.tile, subject.blocks)
             for _ in range(self.copies(point, subject.blocks.nbytes))

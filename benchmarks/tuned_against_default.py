@@ -72,7 +72,7 @@ class Contest:
             "margin": tuned.margin_permille,
         }
         if tuned.member == default:
-            return {**row, "finding": "the same", "load": self._report.load()}
+            return {**row, "finding": "the same", "load": tuned.foreign_load}
         arrays = self._arrays(name, problem, memory)
         arms = [
             Arm(member, [partial(bind(member), *inputs, out=out) for *inputs, out in arrays])
@@ -90,7 +90,7 @@ class Contest:
             "quartiles": f"{ratio.low:.3f}-{ratio.high:.3f}",
             "rounds": ratio.count,
             "finding": finding(ratio),
-            "load": self._report.load(),
+            "load": max(self._report.load() or 0.0, tuned.foreign_load or 0.0),
         }
 
     def _arrays(self, name: str, problem: Problem, memory: str) -> list[list[Any]]:

@@ -34,7 +34,7 @@ def test_prepared_weights_of_one_family_serve_its_sibling(shipped_plugins) -> No
     with Orchestrator(
         backend="cpu", tuning="off", registry=Registry.from_plugins(shipped_plugins)
     ) as one:
-        one.override("q4k_tile", "i4x32")
+        one.override("q4k_tile", "i8x16")
         family = one.settings.family("q4k_tile")
         problem = one.bind("q4k_tile", m=2, n=32, k=256).problem
         data = one.registry.design(family.design).data(problem, family.constants, rng)

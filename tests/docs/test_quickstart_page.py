@@ -15,7 +15,7 @@ from xpu.cli.probe_report import print_report
 from xpu.model import ChoiceResult, MemberResult
 from xpu.probes import ProbeOutcome
 
-KEPT = {"q4k_tile": ("i4x32", "i16x32"), "q4k_matvec": ("plain", "two_row")}
+KEPT = {"q4k_tile": ("i8x16", "i8x64"), "q4k_matvec": ("plain", "two_row")}
 
 
 @pytest.fixture

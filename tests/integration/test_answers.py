@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +17,7 @@ import pytest
 import toy_family as toy
 
 from xpu import Orchestrator, Problem, XpuBuildError, XpuConfigError, XpuLaunchException
-from xpu.registry import default_registry
+from xpu.choice import Worker
 
 MEMBERS = {"slow": {"mode": toy.SLOW}, "fast": {"mode": toy.RIGHT, "grain": 512}}
 SIZES = {"n": 20_000}
@@ -310,6 +312,20 @@ def test_a_listener_that_fails_costs_nobody_a_kernel(make, tmp_path, caplog):
     assert "ValueError: no dropped" in caplog.text
 
 
+def test_a_listener_may_bind(make, tmp_path):
+    make(store=tmp_path / "store", tuning="first-use").bind("toy", **SIZES)
+    bound = []
+
+    def listener(event):
+        if event.kind == "dropped":
+            bound.append(served(one.bind("toy", n=4000)))
+
+    changed = {**MEMBERS, "fast": {"mode": toy.RIGHT, "grain": 1024}}
+    one = make(changed, store=tmp_path / "store", tuning="first-use", listener=listener)
+    assert served(one.bind("toy", **SIZES)) == ("fast", "timed")
+    assert [source for _, source in bound] == ["timed"]
+
+
 def test_an_answer_beside_others_work_serves_the_op_and_is_not_kept(make, monkeypatch):
     monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.9)
     one = make(tuning="first-use")
@@ -453,11 +469,9 @@ def bad_preparation(monkeypatch):
     return make_bad
 
 
-def test_a_preparation_that_does_not_compile_is_named(bad_preparation, tmp_path):
+def test_a_preparation_that_does_not_compile_is_named(bad_preparation):
     bad_preparation("#error nothing here")
-    with Orchestrator(
-        None, tuning="first-use", backend="cpu", build_cache=tmp_path, registry=default_registry()
-    ) as one:
+    with Orchestrator(None, tuning="first-use", backend="cpu") as one:
         sizes = {"m": 1, "n": 16, "k": 256}
         for use in (
             lambda: one.bind("q4k_matvec", **sizes),
@@ -468,21 +482,24 @@ def test_a_preparation_that_does_not_compile_is_named(bad_preparation, tmp_path)
                 use()
 
 
-def test_a_preparation_that_crashes_is_run_once_and_blames_no_member(bad_preparation, tmp_path):
+def test_a_preparation_that_crashes_is_run_once_and_blames_no_member(bad_preparation, monkeypatch):
+    jobs, real = [], Worker.run
+    monkeypatch.setattr(
+        Worker, "run", lambda self, job, **how: jobs.append(job) or real(self, job, **how)
+    )
     bad_preparation('#include "xpu_c.h"\nXPU_KERNEL { *(volatile int *)0 = 1; }')
-    sizes = {"m": 1, "n": 16, "k": 256}
     for words in (r"plain: failed \(the weight preparation crashed", "preparation crashed.*delete"):
         with (
-            Orchestrator(None, tuning="first-use", backend="cpu", build_cache=tmp_path) as one,
+            Orchestrator(None, tuning="first-use", backend="cpu") as one,
             pytest.raises(XpuLaunchException, match=words),
         ):
-            one.bind("q4k_matvec", **sizes)
+            one.bind("q4k_matvec", m=1, n=16, k=256)
     with (
-        Orchestrator(None, tuning="off", backend="cpu", build_cache=tmp_path) as one,
+        Orchestrator(None, tuning="off", backend="cpu") as one,
         pytest.raises(XpuLaunchException, match="preparation crashed"),
     ):
         one.prepare("q4k_matvec", np.zeros((16, 144), np.uint8))
-    assert len(list((tmp_path / "proofs").iterdir())) == 1
+    assert len(jobs) == 1
 
 
 # Interruptions and company
@@ -503,6 +520,38 @@ def test_an_interrupted_trial_leaves_all_as_it_was(make, monkeypatch):
         one.bind("toy", **SIZES)
     assert one.settled
     assert served(one.bind("toy", **SIZES)) == ("fast", "timed")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # since Python 3.12
+def test_a_child_forked_during_a_trial_tunes_for_itself(make, monkeypatch):
+    one, own = make(tuning="first-use"), make(tuning="first-use")
+    inside, may_end = threading.Event(), threading.Event()
+
+    def time_ns(*given, **named):
+        inside.set()
+        may_end.wait(10)
+        return 1000.0
+
+    monkeypatch.setattr(one._trials.timer, "time_ns", time_ns)
+    thread = threading.Thread(target=one.bind, args=("toy",), kwargs=SIZES)
+    thread.start()
+    inside.wait(10)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if served(own.bind("toy", **SIZES)) == ("fast", "timed") else 2
+        finally:
+            os._exit(status)
+    until = time.monotonic() + 10
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < until:
+        time.sleep(0.02)
+    may_end.set()
+    thread.join()
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended == (child, 0)
 
 
 def test_orchestrators_of_one_process_never_time_at_once(make, tmp_path, monkeypatch):

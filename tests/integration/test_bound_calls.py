@@ -271,6 +271,7 @@ def test_threads_with_arrays_of_their_own_do_not_mix(orchestrator):
     assert faults == []
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # since Python 3.12
 def test_a_forked_child_calls_binds_and_tunes(tmp_path):
     config = toy.write_family(tmp_path, {"a": {"mode": 0}, "b": {"mode": toy.SLOW}})
     registry = toy.toy_registry()

@@ -15,7 +15,7 @@ from xpu.registry import Registry
 
 gguf = pytest.importorskip("gguf")
 
-KEPT = ("plain", "fine")
+KEPT = ("plain", "two_row")
 BLOCK_BYTES = {"Q4_K": 144, "Q6_K": 210, "Q8_0": 34}
 SCALES = {"Q4_K": (0, 2), "Q6_K": (208,)}
 

@@ -30,7 +30,7 @@ def place(root: Path, tmp_path: Path) -> Path:
     family = tomllib.loads((root / "config/families.toml").read_text("utf-8"))["families"][
         "q4k_matvec"
     ]
-    family["members"] = [one for one in family["members"] if one["name"] in ("plain", "fine")]
+    family["members"] = [one for one in family["members"] if one["name"] in ("plain", "two_row")]
     family["default"] = {"c": "plain"}
     config = tmp_path / "config"
     config.mkdir()

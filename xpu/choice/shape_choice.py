@@ -8,6 +8,7 @@ remembers. Orchestrators call it, and so may any program with a probe of its own
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,18 @@ TURN_WAIT_S: Final = 10.0
 _TIE: Final = {True: "yes", False: "no"}
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _log = logging.getLogger("xpu")
+
+# Re-entrant: a probe may itself have to choose something before it can time.
+_trial_turn = threading.RLock()
+
+
+def _renew_trial_turn() -> None:
+    """Let a forked child have trials although one was under way in its parent."""
+    global _trial_turn
+    _trial_turn = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_trial_turn)
 
 OnDefault = Callable[[ChoiceResult], None]
 OnDropped = Callable[[str, str, str, str], None]
@@ -67,8 +80,8 @@ class ShapeChoice:
 
     Notes
     -----
-    Safe from several threads. Trials of one `ShapeChoice` never overlap: each would time
-    the other's work.
+    Safe from several threads. Trials of one process never overlap, whosever they are: each
+    would time the other's work.
     """
 
     def __init__(
@@ -90,8 +103,6 @@ class ShapeChoice:
         self._overrides: dict[str, str] = {}
         self._holders = 0
         self._lock = threading.Lock()
-        # Re-entrant: a probe may itself have to choose something before it can time.
-        self._trial_turn = threading.RLock()
         self._warned: set[tuple[str, str]] = set()
 
     def override(self, family: str, member: str) -> None:
@@ -220,7 +231,7 @@ class ShapeChoice:
     def _timed(self, case: Case, probe: TrialProbe) -> ChoiceResult:
         default, names = case.f.default, case.names
         watch = LoadWatch(self._foreign_load)
-        with self._trial_turn:
+        with _trial_turn:
             outcome = Trial(
                 [verdict.candidate for verdict in case.survivors],
                 probe,

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from xpu.choice.fault import MemberFault
@@ -49,6 +51,8 @@ class Worker:
         self._birth = (cls.__module__, cls.__qualname__, index)
         self._deadline_s = JOB_DEADLINE_S if deadline_s is None else deadline_s
         self._process: subprocess.Popen[bytes] | None = None
+        # Ends the process also when this object goes without being closed.
+        self._end: Callable[[], object] = lambda: None
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -99,15 +103,8 @@ class Worker:
         return results
 
     def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        self._process = None
+        self._end()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
@@ -125,6 +122,7 @@ class Worker:
                 stderr=subprocess.DEVNULL,
                 env=environ,
             )
+            self._end = weakref.finalize(self, _ended, self._process)
             send(self._process.stdin, self._birth)
             status, value = _receive(self._process, START_DEADLINE_S)
         except BaseException as cause:
@@ -152,6 +150,15 @@ class Worker:
         if name in _FAULTS:
             return MemberFault("crashed", f"the worker process was ended by {name}")
         return MemberFault("failed", f"the worker process was ended from outside by {name}")
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 class Gone(Exception):  # noqa: N818 - it ends a conversation, it is nobody's error

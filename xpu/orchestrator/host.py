@@ -13,6 +13,7 @@ from xpu.model import ChoiceResult, Problem, ShapeCandidate
 from xpu.orchestrator.bound import BoundKernel
 from xpu.spec import Device
 from xpu.store import Autotune
+from xpu.store import build_id as condensed
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
@@ -61,14 +62,18 @@ class Host:
     def remember(self, name: str, value: str, build_id: str, **notes: object) -> None:
         """Keep an answer; with no store it lasts as long as the process does not ask again."""
         if self._store is not None:
-            self._store.remember(name, value, build_id, **notes)
+            self._store.remember(name, value, self._rests_on(build_id), **notes)
 
     def recall(self, name: str, build_id: str) -> str | None:
         """Return a kept answer."""
         if self._store is None:
             return None
-        entry = self._store.recall(name, build_id)
+        entry = self._store.recall(name, self._rests_on(build_id))
         return None if entry is None else entry.value
+
+    def _rests_on(self, own: str) -> str:
+        """Add to a probe's build what it cannot know: device, driver, threads, power mode."""
+        return condensed({**self._device.identity(), "probe": own}, {})
 
     def hold(self) -> AbstractContextManager[None]:
         """Serve defaults untimed."""

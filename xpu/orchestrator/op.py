@@ -104,17 +104,33 @@ def _where(
     family: Family, design: Design, fixed: Mapping[str, int], name: str
 ) -> tuple[int, int, Argument]:
     """Find the input and the axis whose length is the open size, by trying two sizes."""
-    first, second = (
-        design.shapes(Problem(**fixed, **{name: size}).ordered(family.problem), family.constants)
-        for size in (1009, 2003)
-    )
+    low, high = _tried(family, design, fixed, name)
+    shapes = [design.shapes(problem, family.constants) for problem in (low, high)]
+    wanted = (low.sizes[name], high.sizes[name])
     inputs = list(design.arguments)
     inputs.pop(result_place(inputs))
     for place, argument in enumerate(inputs):
-        pairs = zip(first[argument.name], second[argument.name], strict=True)
-        for axis, (one, other) in enumerate(pairs):
-            if (one, other) == (1009, 2003):
+        for axis, lengths in enumerate(zip(*(it[argument.name] for it in shapes), strict=True)):
+            if lengths == wanted:
                 return place, axis, argument
     raise XpuConfigError(
         f"family {family.name!r}: size {name!r} is no axis of an input; bind() each size instead"
     )
+
+
+def _tried(
+    family: Family, design: Design, fixed: Mapping[str, int], name: str
+) -> tuple[Problem, Problem]:
+    """Return two problems that the design can serve and that differ in the open size alone."""
+    reason = ""
+    for unit in (1, 1024):  # some sizes are multiples
+        low, high = (
+            Problem(**fixed, **{name: prime * unit}).ordered(family.problem)
+            for prime in (1009, 2003)
+        )
+        reason = design.check_problem(low, family.constants) or design.check_problem(
+            high, family.constants
+        )
+        if not reason:
+            return low, high
+    raise XpuConfigError(f"family {family.name!r}: {reason}")

@@ -7,7 +7,6 @@ orchestrator keeps in memory. It binds nothing.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
 
 _LOGGER: Final = logging.getLogger("xpu")
 _Key = tuple[str, str, str]
-
-# One trial at a time in a process, whoever's: two would time each other's work.
-_turn = threading.Lock()
-
-
-def _renew_turn() -> None:
-    """Let a forked child have trials although one was under way in its parent."""
-    global _turn
-    _turn = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_turn)
 
 
 @attrs.frozen
@@ -188,8 +175,7 @@ class Service:
 
     def _timed(self, family: Family, problem: Problem, key: _Key, data: Arrays | None) -> Served:
         assembled = self._assembly.assemble(family, problem)
-        with _turn:
-            result = self._choose(assembled, key[2], may_time=True, data=data)
+        result = self._choose(assembled, key[2], may_time=True, data=data)
         if result.source == "default":
             self._tell_default(result, result.note or "it is too large to be timed")
         is_final = result.source != "default" and not result.is_contended

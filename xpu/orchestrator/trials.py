@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from xpu.adaptor import Built
 from xpu.choice import Arm, KernelTrial, MemberFault, Subject, Worker
 from xpu.errors import XpuConfigError, XpuLaunchException
@@ -183,14 +185,12 @@ def _subject(
     design, family, problem = assembled.design, assembled.family, assembled.problem
     inputs = dict(design.data(problem, family.constants, rng))
     inputs.update(data or {})
+    subject = Subject(design, family.constants, problem, inputs, has_given_data=bool(data))
     if preparer is None:
-        return Subject(design, family.constants, problem, inputs)
+        return subject
     raw_shape = inputs[preparer.argument.name].shape
-    return Subject(
-        design,
-        family.constants,
-        problem,
-        inputs,
-        preparer.arm(raw_shape),
-        preparer.prepared_bytes(raw_shape),
+    return attrs.evolve(
+        subject,
+        preparation=preparer.arm(raw_shape),
+        prepared_bytes=preparer.prepared_bytes(raw_shape),
     )

@@ -200,6 +200,18 @@ def test_code_that_ran_well_and_is_wrong_now_is_not_run_again(trial, jobs):
     assert len(jobs) == 1
 
 
+def test_numbers_that_are_wrong_on_a_callers_data_condemn_no_code(trial, jobs):
+    # A damaged model file would: its weights are none of the code's.
+    for _ in range(2):
+        one = trial({"a": "wrong", "b": "signal SIGSEGV"})
+        one._subject = attrs.evolve(one._subject, has_given_data=True)
+        assert fault(one)[0] == "wrong"
+    assert fault(one, "b")[0] == "crashed"
+    assert len(jobs) == 3
+    assert one.proof("wrong") is None
+    assert one.proof("signal SIGSEGV").status == "crashed"
+
+
 def test_the_reference_sees_inputs_that_the_code_has_not_touched(trial):
     design = PlusOne()
     one = trial({"a": "scribble"}, design)
@@ -298,7 +310,7 @@ def test_cold_a_copy_comes_back_after_all_the_others_whoever_reads(trial):
 
 def test_cold_copies_are_few_enough_for_the_memory(trial, monkeypatch):
     one = trial({"a": "add"}, memory="cold", n=1)
-    assert one.copies == 4096  # 32 KiB are touched by them: a cache would take 32,768
+    assert one.copies == 8192  # the cache would take 32,768
     facts = ScriptedDevice.facts
     monkeypatch.setattr(
         ScriptedDevice, "facts", attrs.evolve(facts, last_level_cache_bytes=1 << 29)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -170,6 +171,16 @@ def test_closing_while_a_job_runs_blames_nobody(job, tmp_path):
     assert [status for status, _ in found] == ["failed"]
     assert fault(worker, job("add")) == ("failed", "the worker process was closed")
     worker.close()
+
+
+def test_a_worker_that_nobody_closed_ends_its_process(job):
+    worker = Worker(ScriptedBackend(), 0)
+    right(worker, job("add"))
+    process = Path(f"/proc/{worker._process.pid}")
+    assert process.exists()
+    del worker
+    gc.collect()
+    assert not process.exists()
 
 
 def test_an_interrupted_job_leaves_a_worker_that_works(shared, job, monkeypatch):

@@ -119,6 +119,23 @@ def test_a_size_that_is_no_axis_cannot_be_open():
         op(Binds(), "k", Hidden())
 
 
+def test_a_size_that_must_be_a_multiple_can_be_open():
+    class Blocks(Product):
+        def check_problem(self, problem, constants):
+            return "" if problem.k % 256 == 0 and problem.k else f"k = {problem.k} is no multiple"
+
+        def shapes(self, problem, constants):
+            assert not self.check_problem(problem, constants)
+            return super().shapes(problem, constants)
+
+    binds = Binds()
+    inputs, y = arrays(k=512)
+    op(binds, "k", Blocks())(*inputs, out=y)
+    assert binds.asked == [("k", 512)]
+    with pytest.raises(XpuConfigError, match="'product': k = 7 is no multiple"):
+        op(binds, "m", Blocks())
+
+
 @pytest.mark.parametrize(
     "fixed", [{}, {"m": 1}, SOME, {"m": 1, "j": 2}, {"m": 1, "n": 2, "k": 3, "j": 4}]
 )
