@@ -6,5 +6,12 @@ touches a device. The orchestrator and ``xpu build`` call it.
 
 from xpu.adaptor.adaptor import Adaptor, Built
 from xpu.adaptor.cache import BuildCache, default_build_cache
+from xpu.adaptor.manifest_file import manifest_to_toml
 
-__all__ = ["Adaptor", "BuildCache", "Built", "default_build_cache"]
+__all__ = [
+    "Adaptor",
+    "BuildCache",
+    "Built",
+    "default_build_cache",
+    "manifest_to_toml",
+]

@@ -64,7 +64,8 @@ def _built(
     adaptor: Any, family: Family, dialect: str, target: str, out: Path | None
 ) -> list[dict[str, Any]]:
     members = family.for_dialect(dialect)
-    results = adaptor.build(family, members[: family.cap], target)
+    kept = family.within_cap([member.name for member in members], dialect)
+    results = adaptor.build(family, [one for one in members if one.name in kept], target)
     rows = []
     for name, result in results.items():
         row: dict[str, Any] = {"family": family.name, "member": name, "target": target}
@@ -82,7 +83,8 @@ def _built(
             "error": "",
             "status": f"capped at {family.cap}",
         }
-        for member in members[family.cap :]
+        for member in members
+        if member.name not in kept
     )
     return rows
 
@@ -102,11 +104,13 @@ def _figures(built: Built) -> dict[str, Any]:
 
 
 def _copy(built: Built, out: Path) -> None:
+    from xpu.adaptor import manifest_to_toml
+
     stem = f"{built.manifest.kernel}.{built.manifest.target}"
     try:
         out.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(built.code, out / f"{stem}.code")
-        shutil.copyfile(built.code.parent / "manifest.toml", out / f"{stem}.toml")
+        (out / f"{stem}.toml").write_text(manifest_to_toml(built.manifest), "utf-8")
     except OSError as cause:
         reason = cause.strerror or cause
         raise XpuError(

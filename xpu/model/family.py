@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -50,6 +50,19 @@ class Family:
     def for_dialect(self, dialect: str) -> tuple[Member, ...]:
         """Return the members that exist in a dialect, in declared order."""
         return tuple(member for member in self.members if member.speaks(dialect))
+
+    def within_cap(self, names: Sequence[str], dialect: str) -> tuple[str, ...]:
+        """Return the first of some members, as many as the cap allows, in their order.
+
+        The default of the dialect is among them wherever it stands: what is chosen by
+        measurement must never be worse than what serves without.
+        """
+        if len(names) <= self.cap:
+            return tuple(names)
+        default = self.default_for(dialect)
+        kept = [name for name in names if name == default]
+        kept += [name for name in names if name != default][: self.cap - len(kept)]
+        return tuple(name for name in names if name in kept)
 
     def default_for(self, dialect: str) -> str | None:
         """Name the default of a dialect: the declared one, else its first member."""

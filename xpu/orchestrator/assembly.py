@@ -132,7 +132,10 @@ class Assembly:
         A member that is not built is considered by what is known without its code.
         """
         eligible = self.eligible(family, problem)
-        wanted = eligible[: family.cap] if build is None else [n for n in eligible if n in build]
+        if build is None:
+            wanted = family.within_cap(eligible, self.dialect)
+        else:
+            wanted = tuple(name for name in eligible if name in build)
         results = self.adaptor.build(family, _named(family, wanted), self.adaptor.native_target())
         capped = eligible if build is None else ()
         return self._considered(family, problem, results, capped)
@@ -141,7 +144,9 @@ class Assembly:
         """Consider a family as it was built before; None where a member was never compiled."""
         eligible = self.eligible(family, problem)
         found = self.adaptor.recall(
-            family, _named(family, eligible[: family.cap]), self.adaptor.native_target()
+            family,
+            _named(family, family.within_cap(eligible, self.dialect)),
+            self.adaptor.native_target(),
         )
         results = {name: result for name, result in found.items() if result is not None}
         if len(results) < len(found):

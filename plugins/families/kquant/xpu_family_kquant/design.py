@@ -65,9 +65,21 @@ class BlocksToGroups(Preparation):
     def sizes(
         self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]
     ) -> tuple[int, ...]:
-        """Return n and k."""
+        """Return n and k.
+
+        Raises
+        ------
+        ValueError
+            The rows are no whole number of blocks.
+        """
         n, row_bytes = raw_shape
-        return n, row_bytes // reference.BLOCK_BYTES[_format(constants)] * reference.BLOCK_K
+        block_bytes = reference.BLOCK_BYTES[_format(constants)]
+        if row_bytes == 0 or row_bytes % block_bytes:
+            raise ValueError(
+                f"rows of {row_bytes} bytes are no whole number of {block_bytes}-byte "
+                f"{_format(constants)} blocks"
+            )
+        return n, row_bytes // block_bytes * reference.BLOCK_K
 
     def prepared_bytes(self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]) -> int:
         """Return the raw size with n rounded up to the group."""
