@@ -118,6 +118,7 @@ class KernelTimer:
             memory.estimate_ns = estimate_ns
         if memory.estimate_ns is None:
             self._bracket(copies, memory, turn, 1)
+        self._settle(copies, memory, turn)
         return self._bracket(copies, memory, turn, self._count(memory.estimate_ns))
 
     def warm_up(self, launches: Launches, *, turn: Turn | None = None) -> None:
@@ -130,6 +131,12 @@ class KernelTimer:
         memory = self._memory_of(copies[0])
         self._bracket(copies, memory, turn, 1)
         self._bracket(copies, memory, turn, self._count(memory.estimate_ns))
+
+    def _settle(self, copies: Sequence[Launch], memory: _Memory, turn: Turn | None) -> None:
+        """Run launches untimed for as long as the clock asks; a longer launch settles itself."""
+        estimate = memory.estimate_ns
+        if estimate is not None and 0 < estimate < self.tier.settle_ns:
+            self._bracket(copies, memory, turn, math.ceil(self.tier.settle_ns / estimate))
 
     def _count(self, estimate_ns: float | None) -> int:
         if estimate_ns is None or not 0 < estimate_ns < math.inf:

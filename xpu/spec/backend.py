@@ -123,9 +123,18 @@ class DeviceArray:
 
 
 class TimerTier(ABC):
-    """A clock that brackets launches."""
+    """A clock that brackets launches.
+
+    Attributes
+    ----------
+    settle_ns
+        Device time, in nanoseconds, that launches run untimed before a bracket. Where what
+        ran before changes the pace of what comes next (clocks that fall for wide
+        instructions and rise again later), an arm would else be timed at another's pace.
+    """
 
     name: str
+    settle_ns: float = 0.0
 
     @abstractmethod
     def bracket_ns(self, launches: Sequence[Callable[[], None]]) -> float:

@@ -225,3 +225,15 @@ def test_a_scale_outside_a_factor_of_two_is_refused(scale: float) -> None:
     with pytest.raises(ClockScaleError, match=r"event clock.*0\.5 to 2"):
         check_scale(scale)
     assert issubclass(ClockScaleError, XpuError)
+
+
+@pytest.mark.parametrize(
+    ("ns", "settling"), [(5_000.0, 200), (300_000.0, 4), (999_999.0, 2), (1_000_000.0, 0)]
+)
+def test_launches_run_untimed_until_the_clock_has_settled(ns: float, settling: int) -> None:
+    tier, launch = FakeTier(), Launch(ns)
+    tier.settle_ns = 1_000_000.0
+    timer = KernelTimer(tier)
+    assert timer.time_ns(launch, estimate_ns=ns) == ns
+    bracket = min(20, max(1, int(500_000 / ns)))
+    assert counts(tier) == ([settling, bracket] if settling else [bracket])

@@ -24,6 +24,11 @@ class HostTimer(TimerTier):
     """
 
     name = "host"
+    # After matrix or wide vector instructions a core's clock stays low for up to a
+    # millisecond. Without settling, trials on a part with matrix tiles put a tile member 3 %
+    # ahead of an 8-bit one that is 8 % faster when either runs for itself; from 1 ms on the
+    # order was the latter. Source: own measurement, q6k_tile 8x1024x1024, 2026-11-30.
+    settle_ns = 1_000_000.0
 
     def __init__(self, nothing: Callable[[], None]) -> None:
         for _ in range(_SAMPLES):
