@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from xpu.model import ChoiceResult, Problem, Verdict
 from xpu.orchestrator.arguments import Arguments
@@ -97,6 +97,12 @@ class BoundKernel:
             return self._first_call(inputs, out, stream)
         plan[0]()
         return out
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"the kernel bound to {self.family} {self.problem.key} cannot be pickled: it is "
+            "loaded in this process; make an Orchestrator in the other one and bind there"
+        )
 
     def explain(self) -> str:
         """Say which member serves, why, and what was pruned."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import attrs
 
@@ -39,6 +39,16 @@ class PreparedWeights:
     def nbytes(self) -> int:
         """Size in bytes."""
         return self.array.nbytes
+
+    def __deepcopy__(self, _memo: object) -> PreparedWeights:
+        return self  # nobody writes to them
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would hold an address that is another's, or nobody's.
+        raise TypeError(
+            "prepared weights cannot be pickled: they lie in this process's memory; send the "
+            "raw weights, and call Orchestrator.prepare where they arrive"
+        )
 
 
 class Preparer:

@@ -34,7 +34,8 @@ def allocate(nbytes: int) -> DeviceArray:
     else:
         # Weights are read once a launch, and a page walk for every 4 KiB of them shows.
         alignment = _HUGE_PAGE_BYTES
-        pages = mmap.mmap(-1, nbytes + 2 * alignment)
+        # Private: shared memory, mmap's default, gets huge pages on few systems.
+        pages = mmap.mmap(-1, nbytes + 2 * alignment, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             pages.madvise(mmap.MADV_HUGEPAGE)
         raw = np.frombuffer(pages, np.uint8)
@@ -104,20 +105,23 @@ def _complaint(array: Array, is_refused: bool) -> str:
 
 
 def _from_dlpack(value: Any) -> Array:
-    if hasattr(value, "__dlpack_device__"):
-        kind, number = value.__dlpack_device__()
+    what = f"an object of type {type(value).__name__}"
+    try:
+        kind, number = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (1, 0)
         if int(kind) not in _HOST_KINDS:
             raise XpuLaunchException(
                 f"the array lives on another device (DLPack kind {int(kind)}, number {number}), "
                 "not in host memory; copy it to the host first"
             )
-    try:
-        return np.from_dlpack(value)
+        array = np.from_dlpack(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise XpuLaunchException(
-            f"an object of type {type(value).__name__} cannot be taken through DLPack: {error}; "
-            "pass a numpy array of it"
+            f"{what} cannot be taken through DLPack: {error}; pass a numpy array of it"
         ) from error
+    if array.flags.owndata and array.size:
+        # numpy makes memory of its own for a null pointer: nobody would see the result.
+        raise XpuLaunchException(f"{what} has no memory; pass an array that has")
+    return array
 
 
 def _is_read_only(value: Any) -> bool:
@@ -133,7 +137,8 @@ def _is_read_only(value: Any) -> bool:
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
     if not api.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
-        return False
+        # The older protocol after all. Immutable arrays (jax) show in having no assignment.
+        return not hasattr(value, "__setitem__")
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     address = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
