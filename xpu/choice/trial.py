@@ -90,8 +90,8 @@ class Trial:
     budget_s
         Seconds that the rounds should not pass. Checks are not counted, and the first
         round, in which a probe may set up, only as one like the others. Five rounds are
-        made whatever they take, and a further look is gone for only when it is expected
-        inside the budget.
+        made whatever they take, and so are those in which an arm is about to leave; a
+        further look is gone for only when it is expected inside the budget.
     watch
         Called before the first round, during the trial and after the last one.
     clock
@@ -164,8 +164,12 @@ class Trial:
         # Rounds so far foretell those to come; rounds that reach no further look prove nothing.
         # The first tells nothing: in it a probe may load code and copy data.
         round_s = (self._clock() - self._set_up_s) / (made - 1)
-        self._is_cut = round_s * goal > self._budget_s
+        # An arm that is about to leave may still do so: a few rounds more and it is behind.
+        self._is_cut = round_s * goal > self._budget_s and not self._is_one_leaving()
         return not self._is_cut
+
+    def _is_one_leaving(self) -> bool:
+        return any(self._arms[index].streak >= LEAVES_AFTER for index in self._inside())
 
     def _play_round(self) -> None:
         row: list[Reading] = [None] * len(self._arms)

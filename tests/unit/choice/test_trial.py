@@ -254,6 +254,15 @@ def test_rounds_stay_inside_the_budget(
     assert winner(outcome) == ("t0" if is_cut else "t1")
 
 
+def test_the_budget_waits_for_arms_that_are_about_to_leave(fake_probe: Any, named: Any) -> None:
+    clock = Watch()
+    times = (300.0, 290.0, 310.0, 305.0, 295.0, 301.0, 100.0, 299.0)
+    probe = fake_probe(named(times), at=clock.bracket(0.5))
+    outcome = run(probe, preferred=0, budget_s=2.0, clock=lambda: clock.now)
+    assert winner(outcome) == "t6"
+    assert outcome.rounds == len(times)
+
+
 def test_checks_do_not_count_against_the_budget(checking_probe: Any, named: Any) -> None:
     clock = Watch()
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 import time
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def shared():
 @pytest.fixture
 def job(tmp_path):
     def make(script, n=16):
-        code = tmp_path / f"code{len(list(tmp_path.iterdir()))}"
+        code = tmp_path / uuid.uuid4().hex
         code.write_text(script)
         x = np.random.default_rng().standard_normal(n).astype(np.float32)
         step = Step(code, "entry", Launch(), (0, 1), ())
