@@ -145,7 +145,7 @@ def call_overheads(report: Report, workers: int) -> None:
         for name in calls:
             over = [a - b for a, b in zip(times[name], times["bare"], strict=True)]
             limit = 2.0 if name == "a bound call" else None
-            add(report, f"{name} over it, {label}", over, "µs", limit, scale=1e-3)
+            add(report, f"added by {name}, {label}", over, "µs", limit, scale=1e-3)
         fresh = [np.empty_like(y) for _ in range(400)]
         add(
             report,

@@ -98,6 +98,7 @@ def test_an_override_wins_out_of_bucket_and_beyond_the_cap(make, tuning):
     ("member", "words"),
     [
         ("slwo", ["slwo", "did you mean 'slow'"]),
+        ("wdie", ["wdie", "did you mean 'wide'", "nocompile"]),
         ("nocompile", ["nocompile", "is failed", "does not compile", "slow"]),
         ("wide", ["wide", "R9 (too wide)", "needs 4096", "limit 1024"]),
         ("null", ["null", "is crashed", "SIGSEGV", "delete"]),
@@ -129,6 +130,8 @@ def test_an_override_that_cannot_serve_raises_until_it_is_cleared(make, tmp_path
         with pytest.raises(XpuLaunchException) as error:
             one.bind("toy", **SIZES)
         assert all(word in str(error.value) for word in words)
+        proposed = str(error.value).partition("choose from: ")[2]
+        assert not {"nocompile", "wide", member} & set(proposed.split(", "))
         one.clear_override("toy")
         assert one.bind("toy", **SIZES).member == "slow"
 

@@ -153,7 +153,11 @@ def test_one_problem_that_nothing_serves_costs_the_others_nothing(
     for text in ("a", "b", "R9", "3000", "2500"):
         assert text in refused["note"]
     assert run(["probe", "run"]) == 1
-    assert "toy 3000: " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "toy 3000: " in out
+    # "none" is the winner; who was pruned is in the sentence.
+    [row, _] = [line.split() for line in out.splitlines() if line.split()[:1] == ["3000"]]
+    assert row.count("none") == 1
 
 
 def test_an_interrupted_run_reports_and_keeps_what_was_finished(
@@ -174,6 +178,21 @@ def test_an_interrupted_run_reports_and_keeps_what_was_finished(
         answer = document("probe", "run", status=130)
     assert _sources(answer) == {("toy", "2000"): "timed", ("toy", "3000"): "timed"}
     assert list(_sources(document("probe", "run")).values()) == ["stored"] * 2 + ["timed"] * 2
+
+
+def test_an_interruption_before_the_first_result_is_all_that_is_told(
+    directory, toys, capsys, monkeypatch
+) -> None:
+    from xpu.orchestrator import Orchestrator
+
+    def interrupted(*_arguments, **_more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Orchestrator, "choose", interrupted)
+    assert run(["probe", "run"]) == 130
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "interrupted" in err
 
 
 def test_without_anything_to_look_at_that_is_said(directory, use, document, capsys) -> None:

@@ -63,7 +63,9 @@ class Case:
         elif aside is not None:
             why = f"is {aside.status}: {' '.join(aside.note.split()) or 'it was not built'}"
         else:
-            raise XpuLaunchException(f"{head} is no member; {nearest(member, self.names)}")
+            considered = [each.candidate.name for each in self.f.verdicts]
+            declared = [*considered, *(each.name for each in self.f.aside)]
+            raise XpuLaunchException(f"{head} is no member; {nearest(member, declared)}")
         raise XpuLaunchException(f"{head} {why}; clear it or choose from: {', '.join(self.names)}")
 
     def nothing_timed(self, outcome: Outcome) -> str:

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 
-from xpu.model.result import CONTENDED_LOAD
+from xpu.model.result import CONTENDED_LOAD, ChoiceResult
 
 _log = logging.getLogger("xpu")
 
@@ -46,10 +46,24 @@ class LoadWatch:
     @property
     def note(self) -> str:
         """What a reader of a contended result must know; else the empty text."""
-        if self.largest is None or not self.is_contended:
-            return ""
-        percent = math.floor(100 * min(self.largest, 1.0) + 0.5)
-        return (
-            f"{percent} % of the device was held by others while timing; "
-            "the answer is not kept and the next choice times again"
-        )
+        return load_note(self.largest)
+
+
+def load_note(share: float | None) -> str:
+    """Say what a share held by others, 0 to 1, does to an answer; empty when it does nothing."""
+    if share is None or share < CONTENDED_LOAD:
+        return ""
+    return (
+        f"{load_percent(share)} % of the device was held by others while timing; "
+        "the answer is not kept and the next choice times again"
+    )
+
+
+def load_percent(share: float) -> int:
+    """Return a share as messages give it."""
+    return math.floor(100 * min(share, 1.0) + 0.5)
+
+
+def note_without_load(result: ChoiceResult) -> str:
+    """Return a result's note without what it says of a contended device."""
+    return result.note.removesuffix(load_note(result.foreign_load)).removesuffix("; ")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from xpu.cli.output import (
     device_options,
     json_option,
+    margin,
     memory_option,
     nanoseconds,
     print_json,
@@ -17,7 +19,7 @@ from xpu.cli.output import (
 from xpu.errors import XpuConfigError
 
 if TYPE_CHECKING:
-    from xpu.model import ChoiceResult
+    from xpu.model import ChoiceResult, MemberResult
 
 
 @click.command()
@@ -48,6 +50,9 @@ def bench(
             )
         design = orchestrator.registry.design(declared.design)
         result = orchestrator.choose(family, asked, memory=memory)
+        if result.source == "only":
+            alone = orchestrator.time_alone(family, result.problem, result.memory)
+            result = _of_one(result, alone)
         document = {
             "device": orchestrator.facts.name or orchestrator.facts.backend,
             "default": declared.default_for(orchestrator.backend.dialect),
@@ -66,10 +71,10 @@ def _measured(result: ChoiceResult) -> dict[str, Any]:
         "family": result.family,
         "problem": result.problem,
         "memory": result.memory,
-        "choice": result.member,
+        "choice": result.member or None,
         "margin_permille": result.margin_permille,
         "tie": result.tie,
-        "note": result.note,
+        "note": _note(result),
         "members": [
             {
                 "name": member.name,
@@ -81,6 +86,28 @@ def _measured(result: ChoiceResult) -> dict[str, Any]:
             for member in result.members
         ],
     }
+
+
+def _of_one(result: ChoiceResult, alone: MemberResult) -> ChoiceResult:
+    """Return a result with the time of the only member that could run, and with what to say."""
+    members = [alone if one.name == alone.name else one for one in result.members]
+    result = attrs.evolve(result, members=tuple(members))
+    if alone.status != "survivor":
+        note = f"no member can serve: {alone.name} is {alone.status}"
+        return attrs.evolve(result, member="", note=note)
+    note = f"{alone.name} alone can run; there is nothing to compare it with"
+    return attrs.evolve(result, note=note)
+
+
+def _note(result: ChoiceResult) -> str:
+    """Return a result's note; of a contended device it says what concerns times alone."""
+    from xpu.choice.foreign_load import load_percent, note_without_load
+
+    notes = [note_without_load(result)]
+    if result.foreign_load is not None and result.is_contended:
+        percent = load_percent(result.foreign_load)
+        notes.append(f"{percent} % of the device was held by others: do not trust these times")
+    return "; ".join(filter(None, notes))
 
 
 def _print(document: dict[str, Any]) -> None:
@@ -107,5 +134,7 @@ def _print(document: dict[str, Any]) -> None:
             for member in document["members"]
         ],
     )
+    if document["margin_permille"] is not None:
+        click.echo(f"margin {margin(document['margin_permille'], is_tie=document['tie'])}")
     if document["note"]:
         click.echo(document["note"])

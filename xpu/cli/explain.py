@@ -118,7 +118,8 @@ def _print(shapes: ShapeFilter) -> None:
         ]
         for verdict in shapes.verdicts
     ]
-    rows += [[one.name, one.status, one.note, None, None] for one in shapes.aside]
+    blanks = [None] * (2 + len(records))
+    rows += [[one.name, one.status, one.note, *blanks] for one in shapes.aside]
     print_table(
         f"{shapes.name} {shapes.problem.key}",
         ["member", "status", "why", "need", "limit", *records],

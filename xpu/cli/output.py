@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -17,6 +22,8 @@ _OUTPUT: Final = "xpu.output"
 _UNBOUNDED: Final = 1_000_000
 # Stands for a blank inside an item while rich folds at blanks; in no text of ours.
 _GLUE: Final = "\ue000"
+_HEAD: Final = 3
+"""Lines of a table before its first row: a blank one, the heads, the rule."""
 
 
 def json_option(command: Command) -> Command:
@@ -69,31 +76,64 @@ def print_json(document: Any) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table: folded to a terminal's width, in a pipe a line a row; nothing is cut.
 
-    A column in which no row has anything is left out. A list is a cell whose items are
-    not broken where it is folded.
+    A column in which no row has anything is left out. A list is a cell whose items are not
+    broken where it is folded; on a terminal too narrow for the table, lists stand under
+    their row where that makes the rest fit.
     """
-    from rich.box import SIMPLE
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
+    rows = list(rows)
     cells = [[cell(value) for value in row] for row in rows]
     if not cells:
         click.echo(f"{visible(title)}: none")
         return
     shown = [at for at in range(len(columns)) if any(row[at] != ABSENT for row in cells)]
-    table = Table(box=SIMPLE, pad_edge=False)
-    for at in shown:
-        table.add_column(Text(columns[at]), overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(row[at]) for at in shown))
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console.width = _UNBOUNDED
+    listed = [at for at in shown if any(isinstance(row[at], list) for row in rows)]
+    rest = [at for at in shown if at not in listed]
+    whole, short = (_table([columns[at] for at in ats], cells, ats) for ats in (shown, rest))
+    # Lists can be put under a row only where each row is one line.
+    is_even = bool(rest) and not any("\n" in row[at] for row in cells for at in rest)
+    is_stacked = is_even and not _fits(whole, console) and _fits(short, console)
     with console.capture() as capture:
-        console.print(table)
-    lines = capture.get().replace(_GLUE, " ").splitlines()
-    click.echo("\n".join([visible(title), *(line.rstrip() for line in lines)]))
+        console.print(short if is_stacked else whole)
+    lines = capture.get().splitlines()
+    if is_stacked:
+        at_row = _HEAD
+        for row in cells:
+            at_row += 1
+            under = [f"{columns[at]}: {row[at]}" for at in listed if row[at] != ABSENT]
+            folded = [line for text in under for line in _indented(text, console.width)]
+            lines[at_row:at_row] = folded
+            at_row += len(folded)
+    lines = [line.replace(_GLUE, " ").rstrip() for line in lines]
+    click.echo("\n".join([visible(title), *lines]))
+
+
+def _table(heads: Sequence[str], cells: Sequence[Sequence[str]], ats: Sequence[int]) -> Table:
+    from rich.box import SIMPLE
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE, pad_edge=False)
+    for head in heads:
+        table.add_column(Text(head), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[at]) for at in ats))
+    return table
+
+
+def _fits(table: Table, console: Console) -> bool:
+    natural = console.measure(table, options=console.options.update(width=_UNBOUNDED))
+    return natural.maximum <= console.width
+
+
+def _indented(text: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent="   ", subsequent_indent="     ", break_on_hyphens=False
+    )
 
 
 def cell(value: Any) -> str:
@@ -123,6 +163,13 @@ def nanoseconds(value: float | None) -> str:
         if value < limit:
             return f"{value / (limit / 1e3):.4g} {unit}"
     return f"{value / 1e9:.4g} s"
+
+
+def margin(permille: int | None, *, is_tie: bool | None) -> str:
+    """Write how far the winner is ahead of the runner-up."""
+    if permille is None:
+        return ABSENT
+    return f"{permille / 10:.1f} %{', tie' if is_tie else ''}"
 
 
 def _finite(value: Any) -> Any:

@@ -114,7 +114,9 @@ def run(
         left_out = (
             {} if model is None else model.left_out(tuple(orchestrator.settings.families.values()))
         )
-        _report(orchestrator, outcomes, left_out, seconds, as_json)
+        # An interruption before the first result is told of once, at the end.
+        if as_json or outcomes or not is_interrupted:
+            _report(orchestrator, outcomes, left_out, seconds, as_json)
     if is_interrupted:
         raise KeyboardInterrupt
     if any(outcome.result is None or not outcome.result.member for outcome in outcomes):

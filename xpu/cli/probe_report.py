@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpu.cli.output import nanoseconds, print_table, visible
+from xpu.cli.output import margin, nanoseconds, print_table, visible
 
 if TYPE_CHECKING:
     from xpu.model import ChoiceResult, MemberResult
@@ -60,6 +60,9 @@ def print_report(
         )
     for line in _sentences(outcomes):
         click.echo(visible(line))
+    contended = _contended([outcome.result for outcome in outcomes if outcome.result])
+    if contended:
+        click.echo(contended)
     if not outcomes:
         click.echo("there was nothing to look at; see: xpu probe list, xpu doctor")
     if left_out:
@@ -71,6 +74,8 @@ def print_report(
 
 def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
     """Say what a table cannot, each sentence once: notes, members that failed, errors."""
+    from xpu.choice.foreign_load import note_without_load
+
     about: dict[tuple[str, str], dict[str, str]] = {}
     for outcome in outcomes:
         result = outcome.result
@@ -78,10 +83,11 @@ def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
             about.setdefault((outcome.probe, outcome.error), {})[""] = outcome.error
             continue
         family, problem = result.family, result.problem
-        if result.note:
+        said = note_without_load(result)
+        if said:
             # What differs in nothing but the problem is said once, for all of them.
-            same = result.note.replace(problem, "*")
-            note = result.note.removeprefix(f"{family} {problem}: ")
+            same = said.replace(problem, "*")
+            note = said.removeprefix(f"{family} {problem}: ")
             about.setdefault((family, same), {})[problem] = note
         for member in result.members:
             if member.note and member.status not in ("survivor", "left"):
@@ -91,6 +97,22 @@ def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
         f"{' '.join([subject, ', '.join(notes)]).rstrip()}: {next(iter(notes.values()))}"
         for (subject, _), notes in about.items()
     ]
+
+
+def _contended(results: Sequence[ChoiceResult]) -> str:
+    """Say of all answers at once that others' work kept them from being kept."""
+    from xpu.choice.foreign_load import load_percent
+
+    shares = [result.foreign_load or 0.0 for result in results if result.is_contended]
+    if not shares:
+        return ""
+    least, most = load_percent(min(shares)), load_percent(max(shares))
+    held = f"{most}" if least == most else f"{least} to {most}"
+    was = "was" if len(shares) == 1 else "were"
+    return (
+        f"{len(shares)} of {len(results)} answers {was} not kept: others held {held} % of the "
+        "device while timing; run again when it is quiet"
+    )
 
 
 def _row(result: ChoiceResult) -> list[Any]:
@@ -105,19 +127,14 @@ def _row(result: ChoiceResult) -> list[Any]:
         result.problem,
         result.member or "none",
         result.source,
-        _margin(result),
+        margin(result.margin_permille, is_tie=result.tie),
         nanoseconds(winner.median_ns if winner else None),
         [_timed(member) for member in survivors],
-        [f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned] or "none",
+        # Of a refused problem nothing is known here; its note says who was pruned.
+        [f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned]
+        or ("none" if result.members else None),
         others,
     ]
-
-
-def _margin(result: ChoiceResult) -> str:
-    if result.margin_permille is None:
-        return "-"
-    tie = ", tie" if result.tie else ""
-    return f"{result.margin_permille / 10:.1f} %{tie}"
 
 
 def _timed(member: MemberResult) -> str:

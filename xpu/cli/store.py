@@ -64,14 +64,12 @@ def list_(as_json: bool) -> None:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show the answers of one NAME, as `xpu store list` gives it."""
-    from xpu.model import nearest
     from xpu.store import stored_entries
 
     entries = [entry for entry in stored_entries(_directory()) if not entry.fault]
     found = [_document(entry) for entry in entries if entry.name == name]
     if not found:
-        names = {entry.name for entry in entries}
-        raise XpuError(f"no answer is called {name!r}; {nearest(name, names)}")
+        raise _unknown(name, {entry.name for entry in entries})
     if as_json:
         print_json(found)
         return
@@ -85,7 +83,6 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def remove(names: tuple[str, ...], is_all: bool, as_json: bool) -> None:
     """Remove answers by NAME for every device, or all of them with --all."""
-    from xpu.model import nearest
     from xpu.store import remove_entries, stored_entries
 
     if bool(names) == is_all:
@@ -93,7 +90,7 @@ def remove(names: tuple[str, ...], is_all: bool, as_json: bool) -> None:
     known = {entry.name for entry in stored_entries(_directory())}
     for name in names:
         if name not in known:
-            raise XpuError(f"no answer is called {name!r}; {nearest(name, known)}")
+            raise _unknown(name, known)
     removed = remove_entries(_directory(), None if is_all else names)
     if as_json:
         print_json({"removed": [entry.name for entry in removed]})
@@ -108,6 +105,13 @@ def _directory() -> Path:
             "XPU_STORE is set and empty, which means no store; name a directory or unset it"
         )
     return directory
+
+
+def _unknown(name: str, known: set[str]) -> XpuError:
+    from xpu.model import nearest
+
+    hint = nearest(name, known) if known else "the store is empty; fill it with: xpu probe run"
+    return XpuError(f"no answer is called {name!r}; {hint}")
 
 
 def _document(entry: Any) -> dict[str, Any]:

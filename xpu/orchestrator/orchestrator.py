@@ -12,7 +12,7 @@ from xpu.adaptor import Adaptor, BuildCache
 from xpu.choice import ShapeChoice
 from xpu.errors import XpuLaunchException
 from xpu.filter import ShapeFilter
-from xpu.model import ChoiceResult, DeviceFacts, Family, Problem
+from xpu.model import ChoiceResult, DeviceFacts, Family, MemberResult, Problem
 from xpu.orchestrator.assembly import Assembly
 from xpu.orchestrator.binder import Binder
 from xpu.orchestrator.bound import BoundKernel
@@ -201,6 +201,12 @@ class Orchestrator:
         served = self._service.serve(declared, ordered, memory=mode, must_time=True, data=data)
         self._binder.forget()
         return served.result
+
+    def time_alone(self, family: str, key: str, memory: str) -> MemberResult:
+        """Check and time the first member that can serve a problem, comparing it with none."""
+        declared = self._family(family)
+        problem = Problem.parse(declared.problem, key)
+        return self._trials.alone(self._assembly.assemble(declared, problem), self._mode(memory))
 
     def considered(self, family: str, problem: Problem) -> ShapeFilter:
         """Build a family's members and return the filter's word on each."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Final, Literal, cast
 
 from xpu.errors import XpuConfigError
@@ -12,6 +14,8 @@ from xpu.model import Family, nearest
 Tuning = Literal["off", "stored", "first-use", "load"]
 TUNINGS: Final = ("off", "stored", "first-use", "load")
 MEMORY_MODES: Final = ("warm", "cold")
+_FORCES: Final = "XPU_SHAPE_"
+_log = logging.getLogger("xpu")
 
 
 def tuning_policy(asked: str | None, environ: Mapping[str, str] = os.environ) -> Tuning:
@@ -47,4 +51,17 @@ def memory_mode(asked: str) -> str:
 
 def forced_member(family: Family, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the member that ``XPU_SHAPE_<FAMILY>`` forces, None when it is not set."""
-    return environ.get(f"XPU_SHAPE_{family.name.upper()}") or None
+    return environ.get(f"{_FORCES}{family.name.upper()}") or None
+
+
+def warn_of_strangers(families: Collection[str], environ: Mapping[str, str] = os.environ) -> None:
+    """Warn of each variable that would force a member of a family that there is not."""
+    allowed = frozenset(f"{_FORCES}{name.upper()}" for name in families)
+    for variable in sorted(environ):
+        if variable.upper().startswith(_FORCES) and variable not in allowed:
+            _warn_once(variable, nearest(variable, allowed))
+
+
+@cache
+def _warn_once(variable: str, hint: str) -> None:
+    _log.warning("%s names no family and does nothing; %s", variable, hint)

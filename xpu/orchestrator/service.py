@@ -19,7 +19,7 @@ from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Family, Problem
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.events import Event, Listener, tell
-from xpu.orchestrator.policy import Tuning, forced_member
+from xpu.orchestrator.policy import Tuning, forced_member, warn_of_strangers
 from xpu.orchestrator.trials import Trials
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Service:
         self._warned: set[_Key] = set()
         self._changed = threading.Condition()
         self._in_trial: set[_Key] = set()
+        settings = assembly.settings
+        warn_of_strangers([*settings.families, *settings.dormant])
 
     def override(self, family: str, member: str | None) -> None:
         """Force a member of a family until it is cleared with None."""
@@ -156,6 +158,10 @@ class Service:
 
     def _forced(self, family: Family, problem: Problem, member: str, memory: str) -> Served:
         assembled = self._assembly.assemble(family, problem, build=[member])
+        if family.member(member) and not assembled.serves(member):
+            # All are built, so that the refusal proposes none that cannot serve either.
+            everyone = [each.name for each in family.members]
+            assembled = self._assembly.assemble(family, problem, build=everyone)
         # A choice of its own: what forces a member may be gone at the next bind.
         once = ShapeChoice()
         once.override(family.name, member)

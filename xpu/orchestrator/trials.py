@@ -11,9 +11,11 @@ import attrs
 
 from xpu.adaptor import Built
 from xpu.choice import Arm, KernelTrial, MemberFault, Subject, Worker
+from xpu.choice.shape_choice import BUDGET_S
+from xpu.choice.trial import Trial
 from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.measure import KernelTimer
-from xpu.model import Family, ShapeCandidate, nearest
+from xpu.model import Family, MemberResult, ShapeCandidate, nearest
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.weights import Preparer
 from xpu.spec import Device
@@ -126,6 +128,14 @@ class Trials:
         # Built here: where it cannot be, no member is to blame.
         preparer = self.preparer(assembled.family)
         return LazyTrial(lambda: self._made(assembled, memory, data, preparer))
+
+    def alone(self, assembled: Assembled, memory: str) -> MemberResult:
+        """Check and time the first survivor, which has none to be compared with."""
+        first = assembled.filter.survivors[0].candidate
+        probe = self.trial(assembled, memory, None)
+        if probe is None:
+            return MemberResult(first.name, note="it is too large to be timed")
+        return Trial([first], probe, preferred=0, budget_s=BUDGET_S).run().members[0]
 
     def _made(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from xpu.choice.foreign_load import note_without_load
 from xpu.errors import XpuConfigError, XpuError
 from xpu.model import ChoiceResult, ProbePlan, Problem, nearest
 from xpu.probes.model import ModelProblems
@@ -85,12 +86,17 @@ class _Context:
         memory = self.plan.memory
         try:
             data = self.data(family, problem)
-            result = self._host.choose(family, problem, memory=memory, data=data)
-            if result.is_contended:
-                # Others' work often comes in bursts, and an answer that is not kept is
-                # one that the next start has to time again: one more try.
-                result = self._host.choose(family, problem, memory=memory, data=data)
-            return result
+            first = self._host.choose(family, problem, memory=memory, data=data)
+            if not first.is_contended:
+                return first
+            # Others' work often comes in bursts, and an answer that is not kept is
+            # one that the next start has to time again: one more try.
+            second = self._host.choose(family, problem, memory=memory, data=data)
+            # An answer that was dropped is told of once, by whoever found it.
+            told = note_without_load(first)
+            if not told or told in second.note:
+                return second
+            return attrs.evolve(second, note="; ".join(filter(None, (told, second.note))))
         except Exception as cause:
             # One problem that cannot be served must not cost the others their answers, whether
             # nothing survives or a family's own code fails.

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 import time
+import uuid
 from pathlib import Path
 
 import numpy as np

@@ -64,6 +64,13 @@ def test_a_torn_entry_is_named_and_the_others_are_listed(xpu, answers, tmp_path:
     assert str(torn) in answer.err
 
 
+@pytest.mark.parametrize("command", ["show", "remove"])
+def test_an_empty_store_is_called_empty(command, xpu) -> None:
+    answer = xpu("store", command, "x")
+    assert (answer.status, answer.out) == (1, "")
+    assert "no answer is called 'x'; the store is empty" in answer.err
+
+
 def test_remove(xpu, answers) -> None:
     answer = xpu("store", "remove", "shape.toy.100")
     assert answer.status == 1

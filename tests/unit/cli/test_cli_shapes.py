@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import toy_family as toy
 
 from xpu import __version__
 
@@ -82,6 +83,21 @@ def test_explain_of_a_refusal_is_a_success_that_says_it(xpu) -> None:
     shown = xpu("explain", "toy", "3").out
     assert "toy: nothing can be launched for 3" in shown
     assert "R9 grains" in shown
+
+
+def test_explain_shows_who_stands_aside_and_why(xpu, config: Path) -> None:
+    def row(name: str) -> list[str]:
+        lines = xpu("explain", "toy", "1000").out.splitlines()
+        [found] = [line.split() for line in lines if line.split()[:1] == [name]]
+        return found
+
+    assert row("plain") == ["plain", "survivor", "-", "15"]
+    assert row("broken")[1] == "failed"
+    assert row("broken")[-1] == "-"
+    families = config / "families.toml"
+    families.write_text(families.read_text().replace("[families.toy]", "[families.toy]\ncap = 1"))
+    assert row("plain") == ["plain", "capped", "-"]
+    assert row("coarse") == ["coarse", "survivor", "1"]
 
 
 def test_explain_by_a_facts_file_builds_nothing(xpu, tmp_path: Path) -> None:
@@ -203,3 +219,31 @@ def test_bench_times_every_survivor_and_stores_nothing(xpu, tmp_path: Path) -> N
     table = xpu("bench", "toy", "4096").out
     assert "winner" in table
     assert "default" in table
+    assert "margin" in table
+
+
+def test_bench_times_the_one_that_alone_can_run(xpu) -> None:
+    document = xpu("bench", "toy", "256", "--json").document
+    members = {one["name"]: one for one in document["members"]}
+    assert document["choice"] == "plain"
+    assert document["note"] == "plain alone can run; there is nothing to compare it with"
+    assert members["plain"]["median_ns"] > 0
+    assert members["plain"]["rounds"] >= 5
+    assert [members[name]["status"] for name in ("coarse", "broken")] == ["pruned", "failed"]
+    assert "margin" not in xpu("bench", "toy", "256").out
+
+
+def test_bench_under_foreign_load_says_what_that_means_for_its_times(xpu, monkeypatch) -> None:
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.83)
+    said = "83 % of the device was held by others: do not trust these times"
+    assert xpu("bench", "toy", "4096", "--json").document["note"] == said
+    assert xpu("bench", "toy", "4096").out.endswith(f"{said}\n")
+
+
+def test_bench_checks_the_one_that_alone_can_run(xpu, config: Path) -> None:
+    toy.write_family(config, {"plain": {"mode": toy.WRONG}, "coarse": {"mode": 0, "grain": 512}})
+    document = xpu("bench", "toy", "256", "--json").document
+    assert document["choice"] is None
+    assert document["note"] == "no member can serve: plain is wrong"
+    assert [one["status"] for one in document["members"]] == ["wrong", "pruned"]
+    assert "winner" not in xpu("bench", "toy", "256").out

@@ -8,7 +8,7 @@ from xpu.errors import XpuConfigError
 from xpu.model import Family
 from xpu.orchestrator import Event
 from xpu.orchestrator.events import tell
-from xpu.orchestrator.policy import forced_member, memory_mode, tuning_policy
+from xpu.orchestrator.policy import forced_member, memory_mode, tuning_policy, warn_of_strangers
 
 
 @pytest.mark.parametrize("asked", ["off", "stored", "first-use", "load"])
@@ -49,6 +49,20 @@ def test_a_member_is_forced_by_the_familys_name_in_capitals():
     assert forced_member(family, {"XPU_SHAPE_Q4K_TILE": "a"}) == "a"
     assert forced_member(family, {"XPU_SHAPE_Q4K_TILE": ""}) is None
     assert forced_member(family, {"XPU_SHAPE_q4k_tile": "a"}) is None
+
+
+def test_a_variable_that_names_no_family_is_told_of_once(caplog):
+    environ = {
+        "XPU_SHAPE_Q4K_TILE": "a",
+        "XPU_SHAPE_Q4K_TLIE": "a",
+        "XPU_SHAPE_q4k_tile": "a",
+        "XPU_STORE": "",
+    }
+    for _ in range(2):
+        warn_of_strangers(["q4k_tile", "other"], environ)
+    said = sorted(record.getMessage() for record in caplog.records)
+    assert [text.split()[0] for text in said] == ["XPU_SHAPE_Q4K_TLIE", "XPU_SHAPE_q4k_tile"]
+    assert all("did you mean 'XPU_SHAPE_Q4K_TILE'" in text for text in said)
 
 
 def test_a_listener_that_raises_is_logged_and_no_ones_error(caplog):

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from xpu import XpuBuildError, XpuConfigError, XpuLaunchException
+from xpu.choice.foreign_load import load_note
 from xpu.model import ChoiceResult, Family, ProbePlan
 from xpu.probes import run_probes
 from xpu.registry import Registry
@@ -33,9 +34,10 @@ class Each(Probe):
 class Host:
     """Answers every problem; fails where told to."""
 
-    def __init__(self, faults=(), contended=()) -> None:
+    def __init__(self, faults=(), contended=(), notes=()) -> None:
         self.faults = dict(faults)
         self.contended = list(contended)
+        self.notes = list(notes)
         self.asked = []
 
     def choose(self, family, problem, *, memory, data):
@@ -46,7 +48,13 @@ class Host:
         if load:
             self.contended.remove(problem.key)
         return ChoiceResult(
-            family, problem.key, "member", "timed", memory=memory, foreign_load=load
+            family,
+            problem.key,
+            "member",
+            "timed",
+            memory=memory,
+            foreign_load=load,
+            note=self.notes.pop(0) if self.notes else "",
         )
 
     def hold(self):
@@ -58,9 +66,9 @@ def settings(*names: str, problems=("1", "2", "3")) -> Settings:
     return Settings(families={"one": FAMILY}, probes=plans)
 
 
-def outcomes(host, probes, planned, **more):
+def outcomes(host, probes, planned, problems=("1", "2", "3"), **more):
     registry = Registry(probes={probe.name: probe for probe in probes})
-    return list(run_probes(host, settings(*planned), registry, **more))
+    return list(run_probes(host, settings(*planned, problems=problems), registry, **more))
 
 
 def keys(found) -> list[str]:
@@ -169,3 +177,25 @@ def test_a_contended_answer_is_asked_for_once_more() -> None:
     found = outcomes(host, [Each("a")], ["a"])
     assert [asked[1] for asked in host.asked] == ["1", "2", "2", "3", "3"]
     assert [one.result.is_contended for one in found] == [False, False, True]
+
+
+DROPPED = "the stored answer 'a' was dropped"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "note"),
+    [
+        (f"{DROPPED}; {load_note(0.9)}", "", DROPPED),
+        (f"{DROPPED}; {load_note(0.9)}", "cut", f"{DROPPED}; cut"),
+        (f"cut; {load_note(0.9)}", "cut", "cut"),
+        (load_note(0.9), "", ""),
+    ],
+)
+def test_what_the_contended_try_dropped_is_still_told(first, second, note) -> None:
+    [found] = outcomes(
+        Host(contended=["2"], notes=[first, second]),
+        [Each("a")],
+        ["a"],
+        problems=("2",),
+    )
+    assert found.result.note == note
