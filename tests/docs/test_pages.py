@@ -8,7 +8,14 @@ from pathlib import Path
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 LANGUAGES = {"python", "toml", "c", "sh", "text"}
 RUN = {"file", "run", "raises", ""}  # what a python block may be; the pages' tests run them
-PYTHON_PAGES = {"embedding.md", "writing-a-backend.md", "writing-a-family.md", "writing-a-probe.md"}
+PYTHON_PAGES = {
+    "embedding.md",
+    "simt-dialect.md",
+    "testing-a-plugin.md",
+    "writing-a-backend.md",
+    "writing-a-family.md",
+    "writing-a-probe.md",
+}
 
 
 def anchors(text: str) -> set[str]:

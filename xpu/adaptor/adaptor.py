@@ -94,17 +94,16 @@ class Adaptor:
         return found
 
     def preparation(self, family: Family, target: str) -> Built | None:
-        """Build a family's weight preparation; None when its design has none.
+        """Build a family's weight preparation; None when its dialect has none.
 
         Raises
         ------
         XpuBuildError
             It does not compile; nothing of the family can be served then.
         """
-        design = self._registry.design(family.design)
-        if design.preparation is None:
+        source = self._registry.preparation_for(family.design, self.backend.dialect)
+        if source is None:
             return None
-        source = design.preparation.source(self.backend.dialect)
         [built] = self._units([preparation_unit(family, source)], target)
         if isinstance(built, XpuBuildError):
             raise built

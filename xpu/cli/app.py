@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "doctor": "xpu.cli.doctor:doctor",
     "explain": "xpu.cli.explain:explain",
     "families": "xpu.cli.families:families",
+    "plugin": "xpu.cli.plugin:plugin",
     "probe": "xpu.cli.probe:probe",
     "store": "xpu.cli.store:store",
 }

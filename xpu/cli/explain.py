@@ -59,9 +59,8 @@ def _here(family: str, problem: str, backend: str | None, device: int) -> ShapeF
 
 def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> ShapeFilter:
     from xpu.cli.facts_file import read_facts
-    from xpu.filter import ShapeFilter
-    from xpu.model import Problem, ShapeCandidate
-    from xpu.orchestrator import settings_for
+    from xpu.model import Problem
+    from xpu.orchestrator import considered_by_facts, settings_for
     from xpu.registry import default_registry
 
     registry = default_registry()
@@ -70,13 +69,8 @@ def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> Sha
     further = {name for one in registry.backends.values() for name in one.further_facts}
     facts = read_facts(path, further)
     dialect = None if backend is None else registry.backend(backend).dialect
-    shapes = ShapeFilter(
-        family, facts, Problem.parse(declared.problem, problem), rules=settings.rules
-    )
-    for member in declared.members:
-        if dialect is None or member.speaks(dialect):
-            shapes.consider(ShapeCandidate.of(member.name, member.parameters))
-    return shapes
+    sizes = Problem.parse(declared.problem, problem)
+    return considered_by_facts(registry, settings, declared, sizes, facts, dialect)
 
 
 def _document(shapes: ShapeFilter) -> dict[str, Any]:

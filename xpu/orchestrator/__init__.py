@@ -5,6 +5,7 @@ from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
 from xpu.orchestrator.startup import availability_of, pick_backend, settings_for
+from xpu.orchestrator.unseen import considered_by_facts
 from xpu.orchestrator.weights import PreparedWeights
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Orchestrator",
     "PreparedWeights",
     "availability_of",
+    "considered_by_facts",
     "pick_backend",
     "settings_for",
 ]

@@ -174,7 +174,7 @@ class Assembly:
             shapes.consider(self._candidate(family, member, problem, facts.code_hash), facts)
         design = self.registry.design(family.design)
         launches = {
-            member.name: design.launch(self.dialect, member.parameters, problem)
+            member.name: self._launch(family, member, problem)
             for member in family.members
             if member.name in built
         }
@@ -199,6 +199,9 @@ class Assembly:
             code_hash=result.manifest.code_hash,
         )
 
+    def _launch(self, family: Family, member: Member, problem: Problem) -> Launch:
+        return self.registry.launch_for(family.design, self.dialect, member.parameters, problem)
+
     def _filter(self, family: Family, problem: Problem) -> ShapeFilter:
         return ShapeFilter(
             family.name,
@@ -211,13 +214,17 @@ class Assembly:
     def _candidate(
         self, family: Family, member: Member, problem: Problem, code_hash: str | None
     ) -> ShapeCandidate:
-        parameters = dict(member.parameters)
-        launch = self.registry.design(family.design).launch(self.dialect, parameters, problem)
-        if launch.block is not None:
-            parameters.setdefault("threads", launch.block[0] * launch.block[1] * launch.block[2])
-        if launch.dynamic_shared_bytes:
-            parameters.setdefault("dynamic_shared_bytes", launch.dynamic_shared_bytes)
-        return ShapeCandidate.of(member.name, parameters, code_hash)
+        return candidate_of(member, self._launch(family, member, problem), code_hash)
+
+
+def candidate_of(member: Member, launch: Launch, code_hash: str | None = None) -> ShapeCandidate:
+    """Return a member as the rules see it: its parameters, and what its launch takes."""
+    parameters = dict(member.parameters)
+    if launch.block is not None:
+        parameters.setdefault("threads", launch.block[0] * launch.block[1] * launch.block[2])
+    if launch.dynamic_shared_bytes:
+        parameters.setdefault("dynamic_shared_bytes", launch.dynamic_shared_bytes)
+    return ShapeCandidate.of(member.name, parameters, code_hash)
 
 
 def _named(family: Family, names: Collection[str]) -> list[Member]:

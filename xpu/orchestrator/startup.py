@@ -25,7 +25,7 @@ def settings_for(registry: Registry, config: str | Path | None = None) -> Settin
 
 
 def pick_backend(registry: Registry, name: str | None) -> Backend:
-    """Return a backend by name, or the first that is available.
+    """Return a backend by name, or the first available one that serves unnamed.
 
     Raises
     ------
@@ -42,12 +42,14 @@ def pick_backend(registry: Registry, name: str | None) -> Backend:
         return backend
     reasons = []
     for backend in registry.backends.values():
+        if backend.is_by_name_only:
+            continue
         state = availability_of(backend)
         if state.is_available:
             return backend
         reasons.append(f"{backend.name}: {_why(state)}")
     if not reasons:
-        raise XpuConfigError("no backend is installed; see: xpu doctor")
+        raise XpuConfigError("no backend that serves unnamed is installed; see: xpu doctor")
     raise XpuLaunchException("no backend is available. " + " ".join(reasons))
 
 

@@ -80,7 +80,21 @@ def _checked(hook: str, item: object) -> object:
         _texts(getattr(item, attribute, None), f"{_where(hook, item)}: {attribute}")
     if isinstance(item, Design):
         _texts(item.dialects(), f"{_where(hook, item)}: dialects()")
+    if isinstance(item, KernelSource):
+        _check_added(item, _where(hook, item))
     return item
+
+
+def _check_added(source: KernelSource, where: str) -> None:
+    added = source.preparation
+    if added is not None and not isinstance(added, KernelSource):
+        raise TypeError(f"{where}: preparation is {_shown(added)}, not a KernelSource or None")
+    if added is not None and added.dialect != source.dialect:
+        raise TypeError(
+            f"{where}: its preparation is in dialect {added.dialect!r}, not {source.dialect!r}"
+        )
+    if source.launch is not None and not callable(source.launch):
+        raise TypeError(f"{where}: launch is {_shown(source.launch)}, not a function or None")
 
 
 def _where(hook: str, item: object) -> str:

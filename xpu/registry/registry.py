@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import attrs
 
 from xpu.errors import XpuConfigError, XpuPluginError
-from xpu.model import DEVICE_FACT_NAMES, PluginRecord, nearest
+from xpu.model import DEVICE_FACT_NAMES, PluginRecord, Problem, nearest
 from xpu.registry.contribution import Contribution, Found, cause_of, collect, log
 from xpu.spec.backend import Backend
-from xpu.spec.design import Design, KernelSource
+from xpu.spec.design import Design, KernelSource, Launch
 from xpu.spec.probe import Probe
 from xpu.spec.source import ProblemSource
 
@@ -129,6 +129,38 @@ class Registry:
                 f"design {design!r} announces dialect {dialect!r} and could not give its source: "
                 f"{cause_of(error)}"
             ) from error
+
+    def preparation_for(self, design: str, dialect: str) -> KernelSource | None:
+        """Return a design's preparing kernel in a dialect; None where weights stay as they are.
+
+        Raises
+        ------
+        XpuPluginError
+            The design raised when asked for a source that it announces.
+        """
+        own = self.design(design)
+        if own.preparation is None:
+            return None
+        if dialect not in own.dialects():
+            added = self.kernel_sources.get((design, dialect))
+            return None if added is None else added.preparation
+        try:
+            return own.preparation.source(dialect)
+        except Exception as error:
+            raise XpuPluginError(
+                f"design {design!r} announces dialect {dialect!r} and could not give the source of "
+                f"its preparation: {cause_of(error)}"
+            ) from error
+
+    def launch_for(
+        self, design: str, dialect: str, member: Mapping[str, int], problem: Problem
+    ) -> Launch:
+        """Return how a member is launched, as the design or the added source says."""
+        own = self.design(design)
+        added = self.kernel_sources.get((design, dialect))
+        if dialect in own.dialects() or added is None or added.launch is None:
+            return own.launch(dialect, member, problem)
+        return added.launch(member, problem)
 
     def _named(self, kind: str, mapping: Mapping[str, T], name: str) -> T:
         if name in mapping:

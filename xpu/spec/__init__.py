@@ -16,6 +16,7 @@ from xpu.spec.backend import (
 )
 from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
+from xpu.spec.prelude import simt_prelude
 from xpu.spec.probe import Probe, ProbeContext
 from xpu.spec.source import ModelMatrix, OpenModel, ProblemSource
 from xpu.spec.version import SPEC_VERSION
@@ -45,4 +46,5 @@ __all__ = [
     "TimerTier",
     "hookimpl",
     "hookspec",
+    "simt_prelude",
 ]

@@ -244,10 +244,14 @@ class Backend(ABC):
         The source dialect that its compiler takes.
     further_facts
         Names of device facts that it declares beyond the common ones.
+    is_by_name_only
+        Whether it serves only whoever names it: one that imitates a part, or that is there
+        to compare with, must not be taken because nothing else is available.
     """
 
     name: str
     dialect: str
+    is_by_name_only: bool = False
     further_facts: tuple[str, ...] = ()
 
     @abstractmethod

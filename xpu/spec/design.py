@@ -8,7 +8,7 @@ dialects and facts, never a backend.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -45,20 +45,6 @@ class Argument:
 
 
 @attrs.frozen
-class KernelSource:
-    """The source of a kernel in one dialect.
-
-    `text` is compiled, `includes` are the files that it may include, by name.
-    `design` is filled by a plugin that adds a dialect to another plugin's design.
-    """
-
-    dialect: str
-    text: str
-    includes: Mapping[str, str] = attrs.field(factory=dict)
-    design: str | None = None
-
-
-@attrs.frozen
 class Launch:
     """How a member is launched on a problem: grid, block and dynamic shared memory.
 
@@ -68,6 +54,35 @@ class Launch:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] | None = None
     dynamic_shared_bytes: int = 0
+
+
+@attrs.frozen
+class KernelSource:
+    """The source of a kernel in one dialect.
+
+    The last three are filled by a plugin that adds a dialect to another plugin's design: the
+    design itself answers for its own dialects.
+
+    Attributes
+    ----------
+    text, includes
+        What is compiled, and the files that it may include, by name.
+    design
+        Name of the design.
+    preparation
+        The preparing kernel in the same dialect, of the sizes that the design's preparation
+        states. None: the kernel takes its weights as a caller gives them.
+    launch
+        From a member's parameters and a problem, how the kernel is launched. None: as the
+        design's `launch` says of this dialect.
+    """
+
+    dialect: str
+    text: str
+    includes: Mapping[str, str] = attrs.field(factory=dict)
+    design: str | None = None
+    preparation: KernelSource | None = None
+    launch: Callable[[Mapping[str, int], Problem], Launch] | None = None
 
 
 class Preparation(ABC):

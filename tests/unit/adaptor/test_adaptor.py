@@ -122,21 +122,11 @@ def member(name, **parameters):
 FAMILY = Family("f", "plain", ("n",), (member("a", tile=1), member("b", bad=1), member("c")))
 
 
-class Designs:
-    def __init__(self):
-        self.designs = {design.name: design for design in (Plain(), Prepared(), Foreign())}
-
-    design = property(lambda self: self.designs.__getitem__)
-
-    def source_for(self, name, dialect):
-        design = self.designs[name]
-        return design.source(dialect) if dialect in design.dialects() else None
-
-
 @pytest.fixture
 def make(tmp_path):
-    def adaptor(backend=None):
-        registry: Registry = Designs()
+    def adaptor(backend=None, **added):
+        designs = {design.name: design for design in (Plain(), Prepared(), Foreign())}
+        registry = Registry(designs=designs, **added)
         return Adaptor(backend or FakeBackend(), registry, BuildCache(tmp_path))
 
     return adaptor
@@ -208,6 +198,22 @@ def test_a_preparation_is_built_once_for_the_designs_that_share_it(make):
         family = attrs.evolve(FAMILY, name=name, design="prepared")
         assert one.preparation(family, "here").manifest.kernel == f"{name}.prepare"
     assert one.compiler.batches == [["f.prepare"]]
+
+
+def test_an_added_dialect_prepares_its_own_way_or_not_at_all(make):
+    class Stranger(FakeBackend):
+        dialect = "strange"
+
+    def added(preparation):
+        source = KernelSource("strange", "kernel", design="prepared", preparation=preparation)
+        return {("prepared", "strange"): source}
+
+    family = attrs.evolve(FAMILY, design="prepared")
+    own = KernelSource("strange", "own repack")
+    one = make(Stranger(), kernel_sources=added(own))
+    built = one.preparation(family, "here")
+    assert b"own repack" in built.code.read_bytes()
+    assert make(Stranger(), kernel_sources=added(None)).preparation(family, "here") is None
 
 
 def test_a_preparation_that_does_not_compile_is_an_error(make):

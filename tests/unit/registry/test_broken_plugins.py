@@ -159,6 +159,21 @@ def test_nothing_counts_of_a_plugin_that_raises_in_its_last_hook(
         ("xpu_config", "families.toml", "returned 'families.toml', not a list of Path"),
         ("xpu_kernel_sources", [None], "gave None, which is not a KernelSource"),
         ("xpu_kernel_sources", [KernelSource("c", "")], "design is None, not a text"),
+        (
+            "xpu_kernel_sources",
+            [KernelSource("c", "", design="d", preparation="text")],  # type: ignore[arg-type]
+            "preparation is 'text', not a KernelSource or None",
+        ),
+        (
+            "xpu_kernel_sources",
+            [KernelSource("c", "", design="d", preparation=KernelSource("b", ""))],
+            "its preparation is in dialect 'b', not 'c'",
+        ),
+        (
+            "xpu_kernel_sources",
+            [KernelSource("c", "", design="d", launch=7)],  # type: ignore[arg-type]
+            "launch is 7, not a function or None",
+        ),
     ],
 )
 def test_nonsense_from_a_hook_is_said(hook: str, given: Any, said: str, plugin: Make) -> None:

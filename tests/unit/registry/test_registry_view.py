@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from xpu.errors import XpuConfigError, XpuPluginError
-from xpu.model import DEVICE_FACT_NAMES
+from xpu.model import DEVICE_FACT_NAMES, Problem
 from xpu.registry import Registry
-from xpu.spec import KernelSource
+from xpu.spec import KernelSource, Launch, Preparation
 
 Make = Callable[..., Any]
 
@@ -87,6 +87,61 @@ def test_a_source_is_the_designs_own_or_an_added_one(plugin: Make, design: Make)
     assert registry.source_for("d", "simt") is added
     assert registry.source_for("d", "other") is None
     assert registry.source_for("gone", "simt") is None
+
+
+class Repack(Preparation):
+    argument = "y"
+
+    def source(self, dialect: str) -> KernelSource:
+        return KernelSource(dialect, "repack")
+
+    def sizes(self, raw_shape: Any, constants: Any) -> tuple[int, ...]:
+        return raw_shape
+
+    def prepared_bytes(self, raw_shape: Any, constants: Any) -> int:
+        return 1
+
+
+def test_what_a_dialect_needs_comes_from_whoever_brings_it(plugin: Make, design: Make) -> None:
+    own_launch, added_launch = Launch(grid=(1, 2, 3)), Launch(grid=(4, 5, 6), block=(7, 1, 1))
+    family = design("d", preparation=Repack(), launch=lambda *_given: own_launch)
+    repack = KernelSource("simt", "their repack")
+    more = [
+        KernelSource(
+            "simt",
+            "added",
+            design="d",
+            preparation=repack,
+            launch=lambda member, problem: added_launch if member["a"] == problem.n else None,
+        ),
+        KernelSource("plain", "added", design="d"),
+    ]
+    registry = Registry.from_plugins(
+        [
+            ("family", plugin(xpu_designs=[family, design("bare")]), "f"),
+            ("more", plugin(xpu_kernel_sources=more), "m"),
+        ]
+    )
+    member, problem = {"a": 9}, Problem(n=9)
+    assert registry.preparation_for("d", "c") == KernelSource("c", "repack")
+    assert registry.launch_for("d", "c", member, problem) is own_launch
+    assert registry.preparation_for("d", "simt") is repack
+    assert registry.launch_for("d", "simt", member, problem) is added_launch
+    assert registry.preparation_for("d", "plain") is None
+    assert registry.launch_for("d", "plain", member, problem) is own_launch
+    assert registry.preparation_for("d", "spoken by nobody") is None
+    assert registry.preparation_for("bare", "c") is None
+
+
+def test_a_preparation_that_cannot_give_its_source_is_named(plugin: Make, design: Make) -> None:
+    class Torn(Repack):
+        def source(self, dialect: str) -> KernelSource:
+            raise FileNotFoundError("kernels/prepare.c")
+
+    family = plugin(xpu_designs=[design("d", preparation=Torn())])
+    registry = Registry.from_plugins([("family", family, "f")])
+    with pytest.raises(XpuPluginError, match=r"'d' .*its preparation.*kernels/prepare\.c"):
+        registry.preparation_for("d", "c")
 
 
 def test_a_design_that_cannot_give_its_source_is_named(plugin: Make, design: Make) -> None:

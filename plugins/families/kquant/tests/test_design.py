@@ -7,11 +7,12 @@ import pytest
 
 from xpu.errors import XpuConfigError
 from xpu.model import Problem
-from xpu.spec import Design
+from xpu.spec import Design, Launch
 from xpu_family_kquant import plugin, reference
 from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
+from xpu_family_kquant.qmatvec_cols import QMatVecCols
 
-DESIGNS = (QGemmTile(), QMatVec())
+DESIGNS = (QGemmTile(), QMatVec(), QMatVecCols())
 CONSTANTS = {"format": "q6_k"}
 
 
@@ -21,22 +22,25 @@ def design(request: pytest.FixtureRequest) -> Design:
     return found
 
 
-def test_the_door_brings_both() -> None:
-    assert [design.name for design in plugin.xpu_designs()] == ["qgemm_tile", "qmatvec"]
+def test_the_door_brings_all() -> None:
+    names = [design.name for design in plugin.xpu_designs()]
+    assert names == ["qgemm_tile", "qmatvec", "qmatvec_cols"]
 
 
 def test_sources_hold_all_that_they_include(design: Design) -> None:
     preparation = design.preparation
     assert preparation is not None
-    for source in (design.source("c"), preparation.source("c")):
-        text = source.text + "".join(source.includes.values())
-        named = {line.split('"')[1] for line in text.splitlines() if line.startswith('#include "')}
-        assert named - {"xpu_c.h"} <= set(source.includes)
+    for dialect in design.dialects():
+        for source in (design.source(dialect), preparation.source(dialect)):
+            text = source.text + "".join(source.includes.values())
+            lines = [line for line in text.splitlines() if line.startswith('#include "')]
+            named = {line.split('"')[1] for line in lines}
+            assert named - {"xpu_c.h", "xpu_simt.h"} <= set(source.includes)
 
 
 def test_another_dialect_is_refused(design: Design) -> None:
-    with pytest.raises(XpuConfigError, match="simt"):
-        design.source("simt")
+    with pytest.raises(XpuConfigError, match=r"'wgsl', only in .*'simt'"):
+        design.source("wgsl")
 
 
 def test_shapes_and_sizes(design: Design) -> None:
@@ -49,11 +53,31 @@ def test_shapes_and_sizes(design: Design) -> None:
 
 
 def test_what_cannot_be_served_is_said(design: Design) -> None:
-    assert design.check_problem(Problem(m=0, n=1, k=256), CONSTANTS) == ""
+    assert design.check_problem(Problem(m=1, n=1, k=256), CONSTANTS) == ""
     assert "k = 300" in design.check_problem(Problem(m=1, n=1, k=300), CONSTANTS)
     assert design.check_constants(CONSTANTS) == ""
     assert "q8_0" in design.check_constants({"format": "q8_0"})
     assert "format" in design.check_constants({})
+
+
+@pytest.mark.parametrize("m", [0, 9])
+def test_a_few_rows_are_one_to_eight(m: int) -> None:
+    problem = Problem(m=m, n=1, k=256)
+    assert f"m = {m}" in QMatVecCols().check_problem(problem, CONSTANTS)
+    assert QGemmTile().check_problem(problem, CONSTANTS) == ""
+    assert QMatVec().check_problem(problem, CONSTANTS) == ""
+
+
+def test_launches_cover_the_result() -> None:
+    tile = {"tile_m": 64, "tile_n": 128, "tile_k": 128, "threads": 256, "unroll": 2, "widen": 1}
+    problem = Problem(m=65, n=300, k=512)
+    assert QGemmTile().launch("simt", tile, problem) == Launch((3, 2, 1), (256, 1, 1), 192 * 272)
+    vector = {"rows": 2, "prefetch": 1, "threads": 128, "cols": 4}
+    assert QMatVec().launch("simt", vector, problem) == Launch((10, 65, 1), (128, 1, 1))
+    few = Problem(m=5, n=32, k=512)
+    assert QMatVecCols().launch("simt", vector, few) == Launch((1, 2, 1), (128, 1, 1))
+    assert QGemmTile().launch("c", {"tile_m": 4}, problem) == Launch()
+    assert QMatVec().launch("c", {"rows": 4}, problem) == Launch()
 
 
 def test_the_right_result_passes_and_wrong_ones_do_not(

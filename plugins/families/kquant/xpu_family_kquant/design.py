@@ -1,8 +1,8 @@
-"""The two designs on K-quant weights, and the weight preparation that they share.
+"""Two designs on K-quant weights, and the weight preparation that all of them share.
 
 Both compute y (M, N) = x (M, K) times the transpose of W (N, K), W in GGUF blocks, x and y
 float32. `qgemm_tile` decodes weights once for many rows of x; `qmatvec` streams them for one.
-One prepared weight serves both, in every format and on every instruction set.
+One prepared weight serves both; each dialect has its own layout of it, at the same size.
 Called by the core through `xpu.spec`; names no backend.
 """
 
@@ -17,33 +17,33 @@ from numpy.typing import NDArray
 
 from xpu.errors import XpuConfigError
 from xpu.model import Constant, Problem
-from xpu.spec import Argument, Design, KernelSource, Preparation
-from xpu_family_kquant import reference
+from xpu.spec import Argument, Design, KernelSource, Launch, Preparation
+from xpu_family_kquant import reference, simt
 
 Array = NDArray[np.generic]
 
 GROUP: Final = 16
 """Weight rows that are interleaved in prepared weights. Source: ``kernels/blocks.h``."""
 
-_DIALECT: Final = "c"
+_HOST: Final = "c"
 
 
-def _kernel(name: str) -> KernelSource:
-    """Read one kernel and the headers that any of them may include."""
+def _source(dialect: str, name: str) -> KernelSource:
+    """Read one kernel and the headers that any of its dialect may include."""
+    if dialect == simt.DIALECT:
+        return simt.source(name)
+    if dialect != _HOST:
+        raise XpuConfigError(
+            f"the K-quant designs have no source in dialect {dialect!r}, only in {_HOST!r} and "
+            f"{simt.DIALECT!r}"
+        )
     folder = resources.files("xpu_family_kquant") / "kernels"
     headers = {
         file.name: file.read_text("utf-8")
         for file in sorted(folder.iterdir(), key=lambda file: file.name)
         if file.name.endswith(".h")
     }
-    return KernelSource(_DIALECT, (folder / name).read_text("utf-8"), headers)
-
-
-def _checked(dialect: str) -> None:
-    if dialect != _DIALECT:
-        raise XpuConfigError(
-            f"the K-quant designs have no source in dialect {dialect!r}, only in {_DIALECT!r}"
-        )
+    return KernelSource(dialect, (folder / f"{name}.c").read_text("utf-8"), headers)
 
 
 def _format(constants: Mapping[str, Constant]) -> str:
@@ -68,8 +68,7 @@ class BlocksToGroups(Preparation):
 
     def source(self, dialect: str) -> KernelSource:
         """Return the repacking kernel."""
-        _checked(dialect)
-        return _kernel("prepare.c")
+        return _source(dialect, "prepare")
 
     def sizes(
         self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]
@@ -108,13 +107,12 @@ class _QuantDesign(Design):
     preparation = BlocksToGroups()
 
     def dialects(self) -> tuple[str, ...]:
-        """Name the dialects: C for the host."""
-        return (_DIALECT,)
+        """Name the dialects: C for the host, `simt` for parts with waves."""
+        return (_HOST, simt.DIALECT)
 
     def source(self, dialect: str) -> KernelSource:
         """Return the kernel and its headers."""
-        _checked(dialect)
-        return _kernel(f"{self.name}.c")
+        return _source(dialect, self.name)
 
     def shapes(
         self, problem: Problem, constants: Mapping[str, Constant]
@@ -183,23 +181,33 @@ class _QuantDesign(Design):
 
 
 class QGemmTile(_QuantDesign):
-    """Product in tiles, for prefill and for batches: ``kernels/qgemm_tile.c``.
+    """Product in tiles, for prefill and for batches: ``qgemm_tile.c`` and ``.cpp``.
 
     Parameters of a member: `tile_m` rows and `tile_n` columns of y per task (`tile_n` a multiple
-    of 16), `tile_k` of a decoded panel (a multiple of 256), `unroll` rows in registers at once,
-    `widen`: 0 multiplies 8-bit integers, 1 a wide floating-point type.
+    of 16), `tile_k` of a decoded panel (in C a multiple of 256, in `simt` 64, 128 or 256),
+    `unroll` rows (`simt`: 16 x 16 matrices) in registers at once, `widen`: 0 multiplies 8-bit
+    integers, 1 a wide floating-point type. In `simt` also the `threads` of a block.
     """
 
     name = "qgemm_tile"
-    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen")
+    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen", "threads")
+
+    def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
+        """Return grid, block and dynamic shared memory of a member in `simt`."""
+        return simt.tile_launch(member, problem) if dialect == simt.DIALECT else Launch()
 
 
 class QMatVec(_QuantDesign):
-    """Matrix-vector product, for decode: ``kernels/qmatvec.c``.
+    """Matrix-vector product, for decode: ``qmatvec.c`` and ``.cpp``.
 
     Parameters of a member: `rows` groups of 16 weight rows read side by side, `prefetch` bytes
-    asked for ahead in each (0: none), `chunk` groups handed to a worker at a time.
+    asked for ahead in each (0: none; in `simt` 1: the next while one is multiplied), in C
+    `chunk` groups handed to a worker at a time, in `simt` the `threads` of a block.
     """
 
     name = "qmatvec"
-    parameters = ("rows", "prefetch", "chunk")
+    parameters = ("rows", "prefetch", "chunk", "threads")
+
+    def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
+        """Return grid and block of a member in `simt`."""
+        return simt.vector_launch(member, problem) if dialect == simt.DIALECT else Launch()

@@ -7,11 +7,12 @@ from typing import Final
 
 from xpu.spec import Design, hookimpl
 from xpu_family_kquant.design import QGemmTile, QMatVec
+from xpu_family_kquant.qmatvec_cols import QMatVecCols
 
 XPU_SPEC_VERSION: Final = 1
 
 
 @hookimpl
 def xpu_designs() -> Iterable[Design]:
-    """Bring the tiled product and the matrix-vector product."""
-    return (QGemmTile(), QMatVec())
+    """Bring the tiled product, the matrix-vector product and the one for a few rows."""
+    return (QGemmTile(), QMatVec(), QMatVecCols())

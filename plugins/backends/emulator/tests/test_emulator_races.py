@@ -1,0 +1,71 @@
+"""Random programs of accesses and barriers: a race is found when there is one, and only then."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from xpu.errors import XpuLaunchException
+from xpu.spec import Launch
+
+THREADS, STEPS, CELLS = 128, 6, 3
+NOTHING, READ, WRITE = range(3)
+NO_SYNC, WAVE, BLOCK = range(3)
+
+SOURCE = """
+XPU_KERNEL(xpu::global<const uint8_t> kind, xpu::global<const uint8_t> cell,
+           xpu::global<const uint8_t> sync, xpu::global<int> y, int64_t steps) {
+    XPU_SHARED(uint16_t, shared, 3);
+    const int t = xpu::thread();
+    if (t == 0) for (int i = 0; i < 3; ++i) shared[i] = 0;
+    xpu::barrier();
+    int sum = 0;
+    for (int64_t s = 0; s < steps; ++s) {
+        const int what = kind[s * XPU_THREADS + t], where = cell[s * XPU_THREADS + t];
+        if (what == 1) sum += shared[where];
+        if (what == 2) shared[where] = t;
+        if (sync[s] == 1) xpu::wave_barrier();
+        if (sync[s] == 2) xpu::barrier();
+    }
+    y[t] = sum;
+}
+"""
+
+
+def has_race(kind: np.ndarray, cell: np.ndarray, sync: np.ndarray, wave: int) -> bool:
+    """Compare every two accesses of one cell."""
+    accesses = [(s, t) for s, t in np.ndindex(STEPS, THREADS) if kind[s, t] != NOTHING]
+    for (s, t), (r, u) in itertools.combinations(accesses, 2):
+        if t == u or cell[s, t] != cell[r, u] or WRITE not in (kind[s, t], kind[r, u]):
+            continue
+        between = sync[min(s, r) : max(s, r)]
+        if BLOCK in between or (t // wave == u // wave and WAVE in between):
+            continue
+        return True
+    return False
+
+
+def test_random_programs(load, wave) -> None:
+    rng = np.random.default_rng()
+    device, kernel = load(SOURCE, wave, XPU_THREADS=THREADS)
+    seen = []
+    for _ in range(400):
+        density = rng.choice([0.005, 0.02])
+        kind = rng.choice(
+            [NOTHING, READ, WRITE], (STEPS, THREADS), p=[1 - density, *[density / 2] * 2]
+        )
+        cell = rng.integers(0, CELLS, (STEPS, THREADS))
+        sync = rng.choice([NO_SYNC, WAVE, BLOCK], STEPS)
+        arrays = [it.astype(np.uint8) for it in (kind, cell, sync)]
+        taken = [device.from_host(it) for it in [*arrays, np.zeros(THREADS, np.int32)]]
+        call = device.launcher(kernel, Launch(), taken, [STEPS])
+        expected = has_race(kind, cell, sync, wave)
+        if expected:
+            with pytest.raises(XpuLaunchException, match=r"^data race: .*shared\[\d\]"):
+                call()
+        else:
+            call()
+        seen.append(expected)
+    assert 40 < sum(seen) < 360  # both kinds of program were tried

@@ -1,0 +1,190 @@
+"""The compiler half: `simt` text in, a shared object for the host out.
+
+A kernel and the runtime that runs its threads become one object. A unit is compiled in a
+temporary directory under fixed names, so that the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from xpu.errors import XpuBuildError
+from xpu.model import BufferAccess, KernelFacts
+from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
+from xpu_backend_emulator.code import footprint
+from xpu_backend_emulator.part import WIDTHS
+from xpu_backend_emulator.toolchain import Toolchain, run
+
+_RUNTIME: Final = Path(__file__).parent / "runtime"
+_KERNEL: Final = "kernel.cpp"
+_ERROR_LINES: Final = 6
+_ERROR: Final = re.compile(r"error\b|undefined (reference|symbol)", re.IGNORECASE)
+# Without fused multiplications a kernel gives the same bits on every host. -g1 is what names
+# the line of a fault (binutils take the file for another one in the newer form of it); a map
+# keeps the temporary directory's name out.
+_COMMON: Final = (
+    *("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-g1", "-gdwarf-4"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing"),
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+)
+# The fibres' stacks have 64 KiB: a thread that needs more says so here and not by a crash.
+_FRAMES: Final = {
+    "gcc": ("-Werror=frame-larger-than=49152",),
+    "clang": ("-Wframe-larger-than=49152", "-Werror=frame-larger-than"),
+}
+_OF_KERNELS: Final = ("-nostdinc", "-nostdinc++", "-I.")
+TARGETS: Final = {
+    f"wave{width}{suffix}": (width, is_checked)
+    for width in WIDTHS
+    for suffix, is_checked in (("", True), ("-fast", False))
+}
+
+
+class EmulatorCompiler(Compiler):
+    """Compiles units with one compiler, several at once."""
+
+    def __init__(self, toolchain: Toolchain, wave_width: int) -> None:
+        self._toolchain = toolchain
+        self._wave_width = wave_width
+        self._lock = threading.Lock()
+        self._runtime_object: bytes | None = None
+
+    @property
+    def identity(self) -> str:
+        """Family and version of the compiler."""
+        return self._toolchain.identity
+
+    def native_target(self) -> str:
+        """Name the target of the emulated part: checked code for its waves."""
+        return f"wave{self._wave_width}"
+
+    def fingerprint(self, target: str) -> str:
+        """Return the flags, the host's architecture, and a hash of prelude and runtime."""
+        texts = {**_headers(), **{path.name: path.read_text("utf-8") for path in _runtime_files()}}
+        parts = "\0".join(f"{name}\0{texts[name]}" for name in sorted(texts))
+        prelude = hashlib.sha256(parts.encode()).hexdigest()[:16]
+        flags = " ".join((*_COMMON, *_OF_KERNELS, *_FRAMES[self._toolchain.family]))
+        return f"{flags}; prelude {prelude}; {platform.machine()}"
+
+    def compile(
+        self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
+    ) -> Sequence[CompiledCode | XpuBuildError]:
+        """Compile units, each within `deadline_s` seconds; a failure stands in its place."""
+        one = functools.partial(self._compile, target, deadline_s)
+        with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+            try:
+                return list(pool.map(one, units))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _compile(
+        self, target: str, deadline_s: float, unit: KernelUnit
+    ) -> CompiledCode | XpuBuildError:
+        if target not in TARGETS:
+            return XpuBuildError(
+                f"{unit.kernel}: target {target!r} is none of {', '.join(TARGETS)}"
+            )
+        try:
+            with tempfile.TemporaryDirectory(prefix="xpu-emulator-") as name:
+                directory = Path(name)
+                end = time.monotonic() + deadline_s
+                _write(unit, directory)
+                (directory / "runtime.o").write_bytes(self._runtime(deadline_s))
+                self._run(directory, end, *self._kernel_options(unit, target))
+                self._run(directory, end, *self._link_options())
+                return _read(unit, directory)
+        except (XpuBuildError, OSError) as error:
+            return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
+
+    def _kernel_options(self, unit: KernelUnit, target: str) -> tuple[str, ...]:
+        width, is_checked = TARGETS[target]
+        own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": width, "XPU_EMULATOR_CHECKS": int(is_checked)}
+        defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
+        frames = _FRAMES[self._toolchain.family]
+        return (*_OF_KERNELS, *frames, *defines, "-c", _KERNEL, "-o", "kernel.o")
+
+    def _link_options(self) -> tuple[str, ...]:
+        # zig would build its C++ library first, which nothing here uses.
+        without = ("-nostdlib++",) if self._toolchain.family == "clang" else ()
+        objects = ("kernel.o", "runtime.o", "-o", "kernel.so")
+        return ("-shared", *objects, *without, "-Wl,-z,defs", "-lm")
+
+    def _runtime(self, deadline_s: float) -> bytes:
+        """Compile the runtime, once: it is the same for every kernel."""
+        with self._lock:
+            if self._runtime_object is None:
+                with tempfile.TemporaryDirectory(prefix="xpu-emulator-") as name:
+                    directory = Path(name)
+                    for path in _runtime_files():
+                        (directory / path.name).write_bytes(path.read_bytes())
+                    end = time.monotonic() + deadline_s
+                    self._run(directory, end, "-c", "runtime.cpp", "-o", "runtime.o")
+                    self._runtime_object = (directory / "runtime.o").read_bytes()
+            return self._runtime_object
+
+    def _run(self, directory: Path, end: float, *options: str) -> None:
+        command = (*self._toolchain.command, *_COMMON, f"-ffile-prefix-map={directory}=.", *options)
+        answer = run(command, directory, max(end - time.monotonic(), 0.0))
+        if answer.status is None:
+            raise XpuBuildError(
+                f"{self.identity} passed its deadline and was ended; make the kernel smaller, or "
+                "give the build a longer deadline"
+            )
+        if answer.status != 0:
+            lines = [line.strip() for line in answer.output.splitlines() if line.strip()]
+            first = next((at for at, line in enumerate(lines) if _ERROR.search(line)), 0)
+            shown = " | ".join(lines[first : first + _ERROR_LINES]) or "it says nothing"
+            raise XpuBuildError(
+                f"{self.identity} failed: {shown}; mend the source, or leave the member out"
+            )
+
+
+def _runtime_files() -> list[Path]:
+    return sorted(path for path in _RUNTIME.iterdir() if path.suffix in {".h", ".cpp"})
+
+
+def _headers() -> Mapping[str, str]:
+    """Return what a kernel may include: the shared prelude, and this backend's own."""
+    own = {path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.glob("xpu_*.h"))}
+    return {**simt_prelude(), **own}
+
+
+def _write(unit: KernelUnit, directory: Path) -> None:
+    reserved = {**_headers(), _KERNEL: unit.text}
+    for name, text in {**reserved, **unit.includes}.items():
+        path = PurePosixPath(name)
+        is_taken = name in reserved and name in unit.includes
+        if is_taken or path.is_absolute() or ".." in path.parts or not path.parts:
+            raise XpuBuildError(
+                f"a file to include is called {name!r}; allowed: a relative path without '..' "
+                f"that is none of {', '.join(reserved)}"
+            )
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(text, encoding="utf-8")
+
+
+def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
+    path = directory / "kernel.so"
+    code = path.read_bytes()
+    shared, threads = footprint(path, unit.entry)
+    return CompiledCode(
+        code=code,
+        facts=KernelFacts(
+            static_shared_bytes=shared,
+            pinned_block=threads,
+            code_hash=hashlib.sha256(code).hexdigest(),
+        ),
+        buffers=tuple(BufferAccess(item.name, item.access) for item in unit.arguments),
+    )

@@ -1,0 +1,109 @@
+/* Between a kernel and the runtime of the emulator: what is exported, and what the prelude calls.
+ *
+ * Both are compiled into one shared object, so nothing here is visible from outside but the
+ * descriptor that bears the entry's name. The layouts are read by device.py.
+ */
+#ifndef XPU_EMULATOR_H
+#define XPU_EMULATOR_H
+
+namespace xpu {
+namespace emulator {
+
+/* Memory that a kernel was given. `written` has one byte for each, 0 until something wrote it; it is
+ * null for memory that came from outside. */
+struct buffer {
+    unsigned char *base;
+    int64_t bytes;
+    unsigned char *written;
+    const char *name;
+};
+
+/* What is known of one byte of shared memory. Times are readings of `state::clock`. */
+struct cell {
+    uint32_t write_time, read_time;
+    uint16_t writer, reader;
+};
+
+/* A shared array of the block. */
+struct array {
+    int64_t offset, bytes;
+    const char *name;
+};
+
+/* Where a verb stands in the source. */
+struct site {
+    const char *verb;
+    int line;
+};
+
+enum check : int32_t {
+    none, load_bounds, store_bounds, misaligned, unwritten, race, divergent_barrier, divergent_verb,
+    no_lane, partial_wave, in_flight, left_behind
+};
+
+/* The first fault of a launch. */
+struct fault {
+    int32_t check, thread;
+    int32_t block[3], line;
+    uint64_t address; /* of the instruction behind the access, 0 when there is none */
+    char text[360];
+};
+
+/* One launch. The host supplies all memory: `stacks` has room for `threads` stacks of `stack_bytes`. */
+struct launch {
+    const buffer *buffers;
+    const int64_t *sizes;
+    int32_t grid[3], threads;
+    unsigned char *stacks;
+    int64_t stack_bytes, dynamic_shared_bytes;
+    unsigned char *shared;
+    cell *cells;
+    unsigned char *threads_memory; /* threads * thread_bytes */
+    fault *result;
+};
+
+/* What the entry's symbol is. */
+struct kernel {
+    int32_t version, wave, threads, is_checked, buffers, sizes, thread_bytes, reserved;
+    const char *parameters;
+    void (*body)(const launch *);
+    int64_t (*static_shared_bytes)();
+    void (*run)(const kernel *, const launch *);
+};
+
+/* What the running thread sees. Launches of one object never overlap, so there is one of it. */
+struct state {
+    int32_t thread, lane, wave, threads;
+    int32_t block[3], grid[3];
+    unsigned char *shared;
+    cell *cells;
+    const launch *launched;
+    int64_t static_bytes;
+};
+
+#define XPU_HIDDEN __attribute__((visibility("hidden")))
+extern XPU_HIDDEN state now;
+
+XPU_HIDDEN int64_t place(int64_t bytes);
+XPU_HIDDEN int64_t static_shared_bytes();
+XPU_HIDDEN void run(const kernel *, const launch *);
+extern XPU_HIDDEN const int32_t thread_bytes;
+
+XPU_HIDDEN uint32_t exchange(uint32_t word, int from, site at);
+XPU_HIDDEN void converge(site at, bool orders_memory);
+XPU_HIDDEN void barrier(int line);
+XPU_HIDDEN void copy_later(const array &to, int64_t at, const unsigned char *from, int bytes);
+XPU_HIDDEN void copy_commit();
+XPU_HIDDEN void copy_wait(int left);
+
+/* Checks of shared memory; they return when all is well. */
+XPU_HIDDEN void shared_read(const array &of, int64_t at, int bytes, int element);
+XPU_HIDDEN void shared_write(const array &of, int64_t at, int bytes, int element);
+/* Ends the launch; `what` is one of load_bounds, store_bounds, misaligned, unwritten. */
+[[noreturn]] XPU_HIDDEN void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
+                                        int element);
+
+} // namespace emulator
+} // namespace xpu
+
+#endif

@@ -1,0 +1,300 @@
+"""The kernels in the dialect `simt` on the emulator, at both wave widths, against the reference.
+
+Every launch runs under the emulator's checks: a read of what nothing wrote, a store behind an
+end, a race or a missing barrier ends it with a fault.
+"""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpu.errors import XpuLaunchException
+from xpu.model import Problem
+from xpu.spec import CompiledCode, Design, KernelUnit, Launch
+from xpu_family_kquant import reference, simt
+from xpu_family_kquant.plugin import xpu_designs
+
+emulator = pytest.importorskip("xpu_backend_emulator.backend")
+
+DESIGNS = {design.name: design for design in xpu_designs()}
+FORMATS = ("q4_k", "q5_k", "q6_k")
+WAVES = (32, 64)
+HALF_RMS, HALF_MAX = 5e-4, 4e-3  # what rounding activations to half leaves
+
+Parameters = Mapping[str, int]
+
+
+class Machine:
+    """Compiles and launches; each unit once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._backends = {wave: emulator.EmulatorBackend(wave) for wave in WAVES}
+        self._compiler = self._backends[32].compiler()
+        self._kernels: dict[object, Any] = {}
+
+    def kernel(self, design: Design, part: str, fmt: str, wave: int, member: Parameters) -> Any:
+        key = (part, fmt, wave, *member.items())
+        if key not in self._kernels:
+            assert design.preparation is not None
+            from_ = design.preparation if part == "prepare" else design
+            source = from_.source("simt")
+            defines = {f"XPU_{name.upper()}": str(value) for name, value in member.items()}
+            defines[f"XPU_FORMAT_{fmt.upper()}"] = "1"
+            unit = KernelUnit(part, "kernel", source.text, source.includes, defines)
+            [code] = self._compiler.compile([unit], f"wave{wave}", deadline_s=120)
+            assert isinstance(code, CompiledCode), code
+            path = self._folder / f"{len(self._kernels)}.so"
+            path.write_bytes(code.code)
+            self._kernels[key] = self._backends[wave].open().load(path, "kernel")
+        return self._kernels[key]
+
+    def launch(
+        self, kernel: Any, launch: Launch, arrays: list[Any], sizes: tuple[int, ...]
+    ) -> None:
+        self._backends[32].open().launcher(kernel, launch, arrays, sizes)()
+
+
+class Product:
+    """One member: prepares weights and multiplies, into memory that nothing has written."""
+
+    def __init__(self, machine: Machine, design: Design, fmt: str, wave: int, m: Parameters):
+        self._machine, self.design, self._format, self.member = machine, design, fmt, m
+        self._device = emulator.EmulatorBackend(wave).open()
+        self._prepare = machine.kernel(design, "prepare", fmt, wave, {})
+        self._kernel = machine.kernel(design, design.name, fmt, wave, m)
+
+    def __call__(self, rows: np.ndarray, x: np.ndarray, launch: Launch | None = None) -> np.ndarray:
+        device, preparation = self._device, self.design.preparation
+        assert preparation is not None
+        constants = {"format": self._format}
+        (m, k), n = x.shape, len(rows)
+        prepared = device.allocate(preparation.prepared_bytes(rows.shape, constants), poisoned=True)
+        raw = device.from_host(rows)
+        self._machine.launch(
+            self._prepare, Launch(), [raw, prepared], preparation.sizes(rows.shape, constants)
+        )
+        y = device.allocate(m * n * 4, poisoned=True)
+        if launch is not None and launch.grid[2] > 1:
+            y = device.from_host(np.zeros(m * n, np.float32))
+        launch = launch or self.design.launch("simt", self.member, Problem(m=m, n=n, k=k))
+        self._machine.launch(self._kernel, launch, [prepared, device.from_host(x), y], (m, n, k))
+        assert not m or (np.asarray(y.owner.written) == 1).all(), "every result is written"
+        return device.to_host(y).view(np.float32).reshape(m, n)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    return Machine(tmp_path_factory.mktemp("simt"))
+
+
+@pytest.fixture(scope="module")
+def product(machine: Machine) -> Callable[..., Product]:
+    def make(design: str, weight_format: str, wave: int, parameters: Parameters) -> Product:
+        return Product(machine, DESIGNS[design], weight_format, wave, parameters)
+
+    return make
+
+
+def shipped() -> list[tuple[str, str, str, Parameters]]:
+    """Design, format, name and parameters of every `simt` member of the shipped configuration."""
+    config = Path(__file__).parents[4] / "config" / "families.toml"
+    found = []
+    for entry in tomllib.loads(config.read_text("utf-8"))["families"].values():
+        for member in entry["members"]:
+            if entry["design"] in DESIGNS and "simt" in member.get("dialects", ["simt"]):
+                numbers = {name: value for name, value in member.items() if type(value) is int}
+                name = f"{entry['design']}-{entry['constants']['format']}-{member['name']}"
+                found.append((name, entry["design"], entry["constants"]["format"], numbers))
+    return found
+
+
+def members() -> list[Any]:
+    """Every member: of Q4_K at both widths, of the other formats at one of them."""
+    return [
+        pytest.param(design, weight_format, wave, numbers, id=f"{name}-{wave}")
+        for at, (name, design, weight_format, numbers) in enumerate(shipped())
+        for wave in WAVES
+        if weight_format == "q4_k" or wave == WAVES[at % 2]
+    ]
+
+
+# One member of each kind, for what does not depend on the shape of a tile.
+KINDS: Mapping[str, tuple[str, Parameters]] = {
+    name.replace("-q4_k-", "-"): (design, numbers)
+    for name, design, _, numbers in shipped()
+    if name in ("qgemm_tile-q4_k-t32x64", "qgemm_tile-q4_k-h64x64", "qmatvec-q4_k-two_row128",
+                "qmatvec_cols-q4_k-c4")
+}  # fmt: skip
+
+
+@pytest.fixture(params=[(kind, wave) for kind in KINDS for wave in WAVES], ids=str)
+def multiply_any(request: pytest.FixtureRequest, product: Callable[..., Product]) -> Any:
+    (kind, wave) = request.param
+    design, numbers = KINDS[kind]
+    return lambda weight_format: product(design, weight_format, wave, numbers)
+
+
+def matrices(fmt: str, m: int, n: int, k: int, rng: np.random.Generator) -> Any:
+    x = rng.standard_normal((m, k), dtype=np.float32)
+    return reference.random_blocks(fmt, n, k, rng), x
+
+
+@pytest.mark.parametrize(("design", "weight_format", "wave", "parameters"), members())
+def test_every_member(
+    design: str,
+    weight_format: str,
+    wave: int,
+    parameters: Parameters,
+    product: Callable[..., Product],
+    assert_close: Callable[..., None],
+    rng: np.random.Generator,
+) -> None:
+    multiply = product(design, weight_format, wave, parameters)
+    is_tile = design == "qgemm_tile"
+    for m, n, k in ((37, 83, 512), (1, 1, 256)) if is_tile else ((1, 83, 1280), (7, 17, 768)):
+        rows, x = matrices(weight_format, m, n, k, rng)
+        y = multiply(rows, x)
+        assert_close(weight_format, rows, x, y)
+        if parameters.get("widen"):
+            errors = reference.errors(weight_format, rows, x, y)
+            assert np.sqrt(np.mean(errors**2)) <= HALF_RMS
+            assert errors.max() <= HALF_MAX
+
+
+@pytest.mark.parametrize("weight_format", ["q4_k", "q6_k"])
+def test_a_bad_row_harms_no_other(
+    weight_format: str, multiply_any: Callable[[str], Product], rng: np.random.Generator
+) -> None:
+    multiply = multiply_any(weight_format)
+    rows, x = matrices(weight_format, 7, 40, 512, rng)
+    rows[7] = 0
+    before = multiply(rows, x)
+    for at, value in ((1, np.nan), (3, np.inf), (6, -np.inf)):
+        x[at, at * 70] = value
+    after = multiply(rows, x)
+    bad = ~np.isfinite(x).all(axis=1)
+    assert not np.isfinite(after[bad]).any()
+    assert np.array_equal(after[~bad], before[~bad])
+
+
+@pytest.mark.parametrize("weight_format", FORMATS)
+def test_zeros_give_exactly_zero(
+    weight_format: str, multiply_any: Callable[[str], Product], rng: np.random.Generator
+) -> None:
+    rows, x = matrices(weight_format, 5, 37, 256, rng)
+    rows[[0, 20, 36]] = 0
+    x[[0, 4]] = 0
+    y = multiply_any(weight_format)(rows, x)
+    assert not y[:, [0, 20, 36]].any()
+    assert not y[[0, 4]].any()
+    assert y[1:4, 1:20].all()
+
+
+@pytest.mark.parametrize("size", [1e-42, 1e-30, 1e-5, 3e4, 1e5, 1e30, 1e36])
+def test_the_size_of_a_row_does_not_matter(
+    size: float, multiply_any: Callable[[str], Product], rng: np.random.Generator
+) -> None:
+    rows, x = matrices("q4_k", 4, 40, 512, rng)
+    x[1] *= np.float32(size)
+    y = multiply_any("q4_k")(rows, x)
+    exact = reference.product("q4_k", rows, x)[1]
+    # A result below the least normal float32 is a multiple of 2^-149.
+    assert np.abs(y[1] - exact).max() <= 0.04 * np.abs(exact).max() + 2.0**-149
+
+
+def test_the_largest_rows_give_no_nan(
+    multiply_any: Callable[[str], Product], rng: np.random.Generator
+) -> None:
+    rows, x = matrices("q6_k", 3, 40, 512, rng)
+    x[:] = np.copysign(np.finfo(np.float32).max, x)
+    assert not np.isnan(multiply_any("q6_k")(rows, x)).any()
+
+
+def test_the_scales_of_blocks_may_be_anything(
+    multiply_any: Callable[[str], Product],
+    assert_close: Callable[..., None],
+    rng: np.random.Generator,
+) -> None:
+    """Weights of 1e5 and of 1e-6 pass through, half multiplications included."""
+    rows, x = matrices("q4_k", 6, 40, 768, rng)
+    blocks = rows.reshape(-1, reference.BLOCK_BYTES["q4_k"])
+    for at, size in ((0, 6e4), (2, 6e4), (4 * 144, 6e-8)):
+        blocks[at // 144 :: 5, at % 144 : at % 144 + 2] = np.array([size], "<f2").view(np.uint8)
+    assert_close("q4_k", rows, x, multiply_any("q4_k")(rows, x))
+
+
+@pytest.mark.parametrize("weight_format", FORMATS)
+@pytest.mark.parametrize("m", [1, 3, 16])
+def test_ggmls_blocks_in_simt(
+    weight_format: str,
+    m: int,
+    product: Callable[..., Product],
+    assert_close: Callable[..., None],
+    pytestconfig: pytest.Config,
+) -> None:
+    path = Path(pytestconfig.rootpath, "tests", "vectors", "ggml_kquant_96x512.npz")
+    design, numbers = next(kind for kind in KINDS.values() if kind[0] == "qgemm_tile")
+    with np.load(path) as vectors:
+        blocks, x = vectors[f"{weight_format}_blocks"], vectors[f"x_{m}"]
+    assert_close(weight_format, blocks, x, product(design, weight_format, 32, numbers)(blocks, x))
+
+
+@pytest.mark.parametrize("wave", WAVES)
+@pytest.mark.parametrize("widen", [0, 1])
+def test_parts_of_k_add_up(
+    widen: int, wave: int, product: Callable[..., Product], rng: np.random.Generator
+) -> None:
+    [(design, numbers)] = [
+        (design, numbers) for design, numbers in KINDS.values() if numbers.get("widen") == widen
+    ]
+    multiply = product(design, "q4_k", wave, numbers)
+    rows, x = matrices("q4_k", 35, 70, 1280, rng)
+    x[2] *= np.float32(1e30)
+    whole = multiply(rows, x)
+    problem = Problem(m=35, n=70, k=1280)
+    for splits, parts in ((3, 3), (9, 5)):
+        launch = simt.tile_launch({**numbers, "splits": splits}, problem)
+        assert launch.grid[2] == parts
+        y = multiply(rows, x, launch)
+        scale = np.abs(whole).max(axis=1, keepdims=True)
+        assert (np.abs(y - whole) <= 1e-5 * scale).all()
+
+
+def test_no_rows_launch_nothing(product: Callable[..., Product], rng: np.random.Generator) -> None:
+    for design, numbers in KINDS.values():
+        rows, x = matrices("q4_k", 0, 16, 256, rng)
+        assert product(design, "q4_k", 32, numbers)(rows, x).shape == (0, 16)
+
+
+@pytest.mark.parametrize("wave", WAVES)
+def test_a_launch_asks_for_no_more_shared_memory_than_is_used(
+    wave: int, product: Callable[..., Product], rng: np.random.Generator
+) -> None:
+    given = matrices("q4_k", 8, 16, 256, rng)
+    for design, numbers in KINDS.values():
+        if design != "qgemm_tile":
+            continue
+        full = simt.tile_launch(numbers, Problem(m=8, n=16, k=256))
+        short = Launch(full.grid, full.block, full.dynamic_shared_bytes - 32)
+        with pytest.raises(XpuLaunchException, match="out-of-bounds"):
+            product(design, "q4_k", wave, numbers)(*given, short)
+
+
+def test_the_emulator_is_fast_enough_to_be_used(
+    product: Callable[..., Product], rng: np.random.Generator
+) -> None:
+    given = matrices("q4_k", 64, 128, 512, rng)
+    for _, design, weight_format, numbers in shipped():
+        if design == "qgemm_tile" and weight_format == "q4_k":
+            multiply = product(design, "q4_k", 32, numbers)
+            start = time.perf_counter()
+            multiply(*given)
+            assert time.perf_counter() - start < 2.0

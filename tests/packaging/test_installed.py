@@ -1,0 +1,138 @@
+"""Tests on what is installed: a source archive's wheel, in an empty directory, not the checkout.
+
+The wheel is built from the unpacked source archive, so what is missing there is missed here. A
+part of this repository's own tests then runs against it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+# What looks at files, plugins, configuration and real kernels; each runs in seconds.
+SUBSET = (
+    "tests/unit/test_public_names.py",
+    "tests/unit/settings/test_shipped_configuration.py",
+    "tests/unit/filter/test_shipped_rules.py",
+    "tests/unit/filter/test_feasibility_vectors.py",
+    "tests/unit/store",
+    "tests/integration/test_orchestrator.py",
+)
+# How long reading takes is asked once, in the checkout's own run.
+PASSED_OVER = ("-k", "not milliseconds")
+ORIGINS = "import xpu, xpu_family_kquant as k; print(xpu.__file__); print(k.__file__)"
+
+
+def finished(command: list[str | Path], **more: object) -> str:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, **more)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+def built(kind: str, project: Path, out: Path) -> Path:
+    finished([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", out], cwd=project)
+    (archive,) = out.iterdir()
+    return archive
+
+
+@pytest.fixture(scope="module")
+def sdist(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source archive, unpacked."""
+    place = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(built("sdist", root, place / "dist")) as archive:
+        archive.extractall(place / "source", filter="data")
+    (project,) = (place / "source").iterdir()
+    return project
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("wheel", sdist, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("installed")
+    options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check", "--quiet"]
+    finished([sys.executable, "-m", "pip", "install", *options, "--target", target, wheel])
+    return target
+
+
+def environment(installed: Path) -> dict[str, str]:
+    """Reach the installed wheel, and of this environment only what `pip` put there."""
+    libraries = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(installed), *libraries])}
+
+
+def test_the_wheel_is_the_same_from_the_archive_and_from_the_checkout(
+    root: Path, wheel: Path, tmp_path: Path
+) -> None:
+    def contents(path: Path) -> dict[str, int]:
+        with zipfile.ZipFile(path) as archive:
+            return {entry.filename: entry.CRC for entry in archive.infolist()}
+
+    assert contents(wheel) == contents(built("wheel", root, tmp_path / "dist"))
+
+
+def test_the_configuration_is_inside_and_is_what_is_read(
+    root: Path, installed: Path, tmp_path: Path
+) -> None:
+    inside = sorted(path.name for path in (installed / "xpu" / "_config").glob("*.toml"))
+    assert inside == sorted(path.name for path in (root / "config").glob("*.toml"))
+    command: list[str | Path] = [sys.executable, "-S", installed / "bin" / "xpu", "doctor"]
+    said = finished(command, cwd=tmp_path, env={**environment(installed), "COLUMNS": "400"})
+    assert str(installed / "xpu" / "_config" / "families.toml") in said
+    assert str(root) not in said
+
+
+def test_a_part_of_the_tests_passes_on_the_installed_wheel(
+    root: Path, installed: Path, tmp_path: Path
+) -> None:
+    for name in ("config", "tests/conftest.py", "tests/support", "tests/vectors", *SUBSET):
+        _copied(root / name, tmp_path / name)
+        for parent in Path(name).parents:
+            if (root / parent / "conftest.py").is_file():
+                _copied(root / parent / "conftest.py", tmp_path / parent / "conftest.py")
+    options = "[pytest]\naddopts = --import-mode=importlib\nfilterwarnings = error\n"
+    options += "pythonpath = tests/support\nmarkers = slow\n"
+    (tmp_path / "pytest.ini").write_text(options)
+    environ = environment(installed)
+    where = finished([sys.executable, "-S", "-c", ORIGINS], cwd=tmp_path, env=environ)
+    assert all(Path(line).is_relative_to(installed) for line in where.split())
+    said = finished(
+        [
+            sys.executable,
+            "-S",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *PASSED_OVER,
+            tmp_path / "tests",
+        ],
+        cwd=tmp_path,
+        env=environ,
+    )
+    assert int(re.findall(r"(\d+) passed", said)[-1]) > 100
+
+
+def _copied(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=ignored)
+    else:
+        shutil.copy(source, target)

@@ -1,0 +1,3 @@
+"""Its library is not installed."""
+
+import libacme_driver  # type: ignore[import-not-found]  # noqa: F401

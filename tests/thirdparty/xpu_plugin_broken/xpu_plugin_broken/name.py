@@ -1,0 +1,1 @@
+"""Its entry point bears the name of another plugin's."""

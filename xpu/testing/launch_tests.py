@@ -1,0 +1,207 @@
+"""Tests of launches: right numbers, nothing else touched, any thread, and a clock that is right."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from xpu.model import Problem
+from xpu.spec import Device, DeviceArray
+from xpu.testing.backend_fixtures import BackendFixtures
+from xpu.testing.device_tests import part
+from xpu.testing.workbench import Workbench
+
+_GUARD: Final = 256
+_TRIES: Final = 5
+
+
+class LaunchTests(BackendFixtures):
+    """Kernels of the kit, launched."""
+
+    @pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 17), (64, 64), (257, 129)])
+    def test_the_numbers_are_right(
+        self, bench: Workbench, device: Device, rng: np.random.Generator, m: int, n: int
+    ) -> None:
+        for member in bench.members("kit_table"):
+            verified(bench, device, "kit_table", Problem(m=m, n=n), rng, member)
+
+    @pytest.mark.parametrize("n", [1, 255, 4099])
+    def test_memory_is_updated_in_place(
+        self, bench: Workbench, device: Device, rng: np.random.Generator, n: int
+    ) -> None:
+        verified(bench, device, "kit_in_place", Problem(n=n), rng)
+
+    @pytest.mark.parametrize("member", ["int8", "half", "bfloat16"])
+    def test_matrices_are_multiplied(
+        self, bench: Workbench, device: Device, rng: np.random.Generator, member: str
+    ) -> None:
+        for k in (16, 80):
+            verified(bench, device, "kit_matrix", Problem(k=k), rng, member)
+
+    def test_each_verb_gives_what_it_should(
+        self, bench: Workbench, device: Device, rng: np.random.Generator
+    ) -> None:
+        verified(bench, device, "kit_verbs", Problem(n=192), rng)
+
+    def test_nothing_but_the_result_is_written(
+        self, bench: Workbench, device: Device, rng: np.random.Generator
+    ) -> None:
+        table = Table(bench, device, rng, m=13, n=27)
+        slab = device.allocate(table.nbytes + 2 * _GUARD, poisoned=True)
+        table.launcher(part(slab, _GUARD, table.nbytes))()
+        device.synchronize()
+        after = device.to_host(slab)
+        inside = after[_GUARD:-_GUARD].view(np.float32).reshape(table.expected.shape)
+        assert np.array_equal(inside, table.expected)
+        assert bool((after[:_GUARD] == 0xFF).all()), "written before the result"
+        assert bool((after[-_GUARD:] == 0xFF).all()), "written behind the result"
+        assert table.are_inputs_whole(), "an input was written"
+
+    def test_a_packed_launch_can_be_made_again(
+        self, bench: Workbench, device: Device, rng: np.random.Generator
+    ) -> None:
+        table = Table(bench, device, rng, m=7, n=9)
+        result = device.allocate(table.nbytes, poisoned=True)
+        launch = table.launcher(result)
+        for _ in range(3):
+            device.poison(result)
+            launch()
+            device.synchronize()
+            assert table.is_right(result)
+
+    def test_several_threads_may_launch(
+        self, bench: Workbench, device: Device, rng: np.random.Generator
+    ) -> None:
+        tables = [Table(bench, device, rng, m=31 + at, n=65) for at in range(4)]
+        results = [device.allocate(table.nbytes, poisoned=True) for table in tables]
+
+        def work(at: int) -> bool:
+            launch = tables[at].launcher(results[at])
+            for _ in range(8):
+                device.poison(results[at])
+                launch()
+                device.synchronize()
+                if not tables[at].is_right(results[at]):
+                    return False
+            return True
+
+        with ThreadPoolExecutor(len(tables)) as threads:
+            assert list(threads.map(work, range(len(tables)))) == [True] * len(tables)
+
+
+class TimerTests(BackendFixtures):
+    """The device's clock against the host's."""
+
+    @pytest.fixture
+    def repeated(
+        self, bench: Workbench, device: Device, rng: np.random.Generator
+    ) -> Iterator[list[Callable[[], None]]]:
+        """Yield a launch, as often as it takes for the host's clock to tell it from noise."""
+        table = Table(bench, device, rng, m=64, n=64)
+        result = device.allocate(table.nbytes)  # a packed launch keeps nothing alive
+        launch, timer, count = table.launcher(result), device.timer(), 1
+        while count < 1 << 12:
+            start = time.perf_counter_ns()
+            reading = timer.bracket_ns([launch] * count)
+            device.synchronize()
+            assert math.isnan(reading) or reading >= 0, f"a bracket read {reading} ns"
+            if time.perf_counter_ns() - start > 3_000_000:
+                break
+            count *= 2
+        yield [launch] * count
+        assert table.is_right(result)
+
+    def test_the_clock_agrees_with_the_hosts(
+        self, device: Device, repeated: list[Callable[[], None]]
+    ) -> None:
+        timer, shares = device.timer(), []
+        for _ in range(_TRIES):
+            start = time.perf_counter_ns()
+            reading = timer.bracket_ns(repeated)
+            device.synchronize()
+            shares.append(reading / (time.perf_counter_ns() - start))
+            if 0.3 <= shares[-1] <= 1.05:
+                return
+        told = ", ".join(f"{share:.3g}" for share in shares)
+        pytest.fail(f"brackets read {told} of what the host's clock saw; allowed: 0.3 to 1.05")
+
+    def test_more_launches_take_longer(
+        self, device: Device, repeated: list[Callable[[], None]]
+    ) -> None:
+        timer, once, thrice = device.timer(), [], []
+        for _ in range(4 * _TRIES):
+            once.append(timer.bracket_ns(repeated))
+            thrice.append(timer.bracket_ns(repeated * 3))
+            # The least of many: others' work on the machine makes a reading longer, never shorter.
+            least, most = np.fmin.reduce(once), np.fmin.reduce(thrice)
+            if len(once) >= _TRIES and 1.5 * least < most < 8 * least:
+                return
+        pytest.fail(f"{len(repeated)} launches read {once} ns, three times as many {thrice} ns")
+
+    def test_the_clock_describes_itself(self, device: Device) -> None:
+        timer = device.timer()
+        assert isinstance(timer.name, str)
+        assert timer.name
+        assert all(isinstance(name, str) for name in timer.describe())
+
+
+class Table:
+    """One problem of `kit_table` with its inputs on the device."""
+
+    def __init__(
+        self, bench: Workbench, device: Device, rng: np.random.Generator, *, m: int, n: int
+    ) -> None:
+        self._device = device
+        self._problem = Problem(m=m, n=n)
+        design = bench.design("kit_table")
+        self._inputs = dict(design.data(self._problem, design.constants, rng))
+        self._taken = {name: device.from_host(array) for name, array in self._inputs.items()}
+        self._kernel = bench.load(device)
+        self._launch = bench.launch("kit_table", self._problem)
+        self.expected: NDArray[Any] = design.right(self._problem, self._inputs)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the result in bytes."""
+        return self.expected.nbytes
+
+    def launcher(self, result: DeviceArray) -> Callable[[], None]:
+        """Pack the launch; its result goes to bytes, as in a trial."""
+        buffers = [self._taken["a"], self._taken["b"], result]
+        sizes = list(self._problem.sizes.values())
+        return self._device.launcher(self._kernel, self._launch, buffers, sizes)
+
+    def is_right(self, result: DeviceArray) -> bool:
+        """Whether a result is exact."""
+        given = self._device.to_host(result).view(np.float32).reshape(self.expected.shape)
+        return bool(np.array_equal(given, self.expected))
+
+    def are_inputs_whole(self) -> bool:
+        """Whether the inputs are what they were."""
+        return all(
+            np.array_equal(self._device.to_host(self._taken[name]), array)
+            for name, array in self._inputs.items()
+        )
+
+
+def verified(
+    bench: Workbench,
+    device: Device,
+    name: str,
+    problem: Problem,
+    rng: np.random.Generator,
+    member: str | None = None,
+) -> None:
+    """Run a member on fresh data and assert that its result is right."""
+    design = bench.design(name)
+    inputs = design.data(problem, design.constants, rng)
+    outputs = bench.run(device, name, problem, inputs, member)
+    fault = design.verify(problem, design.constants, inputs, outputs, rng)
+    assert not fault, f"{name}.{member or 'first'} on {problem.key}: {fault}"

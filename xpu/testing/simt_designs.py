@@ -1,0 +1,145 @@
+"""The kit's designs for what the dialect `simt` has beyond plain code: matrices and wave verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from xpu.model import Constant, Problem
+from xpu.spec import Argument
+from xpu.testing.designs import THREADS, KitDesign
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from xpu.spec.design import Arrays
+
+_TILE: Final = 16
+
+
+class KitMatrix(KitDesign):
+    """y (16, 16) = a (16, K) times the transpose of b (16, K), in whole numbers."""
+
+    name = "kit_matrix"
+    what = "matrix verbs"
+    parameters = ("kind",)
+    problem = ("k",)
+    arguments = (
+        Argument("a", "int8", "read"),
+        Argument("b", "int8", "read"),
+        Argument("y", "int32", "write"),
+    )
+
+    def shapes(
+        self, problem: Problem, constants: Mapping[str, Constant]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return a (16, K), b (16, K), y (16, 16)."""
+        return {"a": (_TILE, problem.k), "b": (_TILE, problem.k), "y": (_TILE, _TILE)}
+
+    def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
+        """Accept multiples of a tile."""
+        return f"k = {problem.k} is no multiple of {_TILE}" if problem.k % _TILE else ""
+
+    def data(
+        self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
+    ) -> Arrays:
+        """Make numbers so small that sums of their products are exact in every element type."""
+        shape = (_TILE, problem.k)
+        return {name: rng.integers(-11, 12, shape).astype("int8") for name in ("a", "b")}
+
+    def elements(self, problem: Problem) -> int:
+        """Count the threads of the one block."""
+        return THREADS
+
+    def right(self, problem: Problem, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return the product."""
+        product: NDArray[Any] = inputs["a"].astype("int32") @ inputs["b"].astype("int32").T
+        return product
+
+
+class KitVerbs(KitDesign):
+    """What each wave and block verb gives on x (N), a column of y (N, 14) for each."""
+
+    name = "kit_verbs"
+    what = "wave and block verbs"
+    parameters = ()
+    problem = ("n",)
+    columns: Final = (
+        *("wave_width", "shuffle", "shuffle_xor", "shuffle_down", "wave_sum", "wave_max"),
+        *("group_sum", "wave_any", "dot4", "dot4_us", "half", "bfloat16", "barrier", "copy_async"),
+    )
+    arguments = (Argument("x", "float32", "read"), Argument("y", "float32", "write"))
+
+    def shapes(
+        self, problem: Problem, constants: Mapping[str, Constant]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return x (N), y (N, 14)."""
+        return {"x": (problem.n,), "y": (problem.n, len(self.columns))}
+
+    def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
+        """Accept whole blocks."""
+        return f"n = {problem.n} is no multiple of {THREADS}" if problem.n % THREADS else ""
+
+    def data(
+        self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
+    ) -> Arrays:
+        """Make whole numbers, whose sums are exact in any order."""
+        return {"x": rng.integers(-100, 101, problem.n).astype("float32")}
+
+    def elements(self, problem: Problem) -> int:
+        """Count the elements of x."""
+        return problem.n
+
+    def right(self, problem: Problem, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return what is right on waves of 32 lanes; see `right_at`."""
+        return self.right_at(32, inputs["x"])
+
+    def verify(
+        self,
+        problem: Problem,
+        constants: Mapping[str, Constant],
+        inputs: Arrays,
+        outputs: Arrays,
+        rng: np.random.Generator,
+    ) -> str:
+        """Compare every column, at the wave width that the kernel says it has."""
+        import numpy as np
+
+        given = np.asarray(outputs["y"])
+        width = float(given[0, 0])
+        if width not in (8, 16, 32, 64):
+            return f"the wave is said to have {width:g} lanes"
+        expected = self.right_at(int(width), np.asarray(inputs["x"]))
+        wrong = (given != expected).any(axis=0)
+        return ", ".join(name for name, bad in zip(self.columns, wrong, strict=True) if bad)
+
+    def right_at(self, width: int, x: NDArray[Any]) -> NDArray[Any]:
+        """Return y, (N, 14), on waves of `width` lanes."""
+        import numpy as np
+
+        waves, blocks = x.reshape(-1, width), x.reshape(-1, THREADS)
+        lane = np.arange(width)
+        down = np.where(lane + 2 < width, lane + 2, lane)
+        byte = x.astype(np.int32) & 0xFF
+        scaled = x * np.float32(0.34567)
+        rounded = scaled.view(np.uint32)
+        rounded = (rounded + 0x7FFF + (rounded >> 16 & 1)) & np.uint32(0xFFFF0000)
+        parts: list[Any] = [
+            np.full(x.shape, width),
+            np.broadcast_to(waves[:, 3:4], waves.shape),
+            waves[:, lane ^ 5],
+            waves[:, down],
+            np.broadcast_to(waves.sum(axis=1, keepdims=True), waves.shape),
+            np.broadcast_to(waves.max(axis=1, keepdims=True), waves.shape),
+            np.repeat(x.reshape(-1, 8).sum(axis=1), 8),
+            np.broadcast_to((waves > 90).any(axis=1, keepdims=True), waves.shape),
+            # The second operand's bytes are 1, 3, -1 and 2; the sum begins at 7.
+            7 + 5 * byte.astype(np.int8).astype(np.int32),
+            7 + 5 * byte,
+            scaled.astype(np.float16),
+            rounded.view(np.float32),
+            np.repeat(blocks.sum(axis=1), THREADS),
+            blocks[:, ::-1],
+        ]
+        return np.stack([part.reshape(-1).astype(np.float32) for part in parts], axis=1)

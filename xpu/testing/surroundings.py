@@ -1,0 +1,54 @@
+"""Surroundings of a suite's own: no setting of the machine decides what its tests find."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, Final
+
+import pytest
+
+_CORE_VARIABLES: Final = frozenset(
+    {"XPU_AUTOTUNE", "XPU_CONFIG_DIR", "XPU_PLUGINS", "XPU_STORE", "XPU_TRACEBACK"}
+)
+
+
+class Suite:
+    """What every suite has.
+
+    Attributes
+    ----------
+    environment
+        Variables to be set while its tests run, here and in worker processes: what a backend
+        that is made without arguments is to be told.
+    """
+
+    environment: ClassVar[Mapping[str, str]] = {}
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def xpu_surroundings(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+        """Keep the user's settings and answers out of the tests, and the tests' out of them."""
+        with own_surroundings(tmp_path_factory.getbasetemp() / "xpu-testing", cls.environment):
+            yield
+
+
+@contextmanager
+def own_surroundings(place: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """Set the variables of a suite, and unset those with which a user steers the core.
+
+    A backend's own variables stay: whoever runs the tests may want them. Built code is kept at
+    `place` for the session, for compiling is most of what a test can cost.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name in _CORE_VARIABLES or name.startswith("XPU_SHAPE_"):
+                patch.delenv(name)
+        if not os.environ.get("XPU_BUILD_CACHE"):
+            patch.setenv("XPU_BUILD_CACHE", str(place / "build"))
+        patch.setenv("XDG_CONFIG_HOME", str(place / "config"))
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield
