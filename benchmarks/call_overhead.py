@@ -172,7 +172,7 @@ def import_s() -> list[float]:
     command = [sys.executable, "-c", code]
     # S603: the command is this program's own
     outputs = [
-        subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603
+        subprocess.run(command, capture_output=True, check=True, text=True).stdout  # noqa: S603 - ours
         for _ in range(IMPORTS + 1)
     ]
     return [float(output) for output in outputs[1:]]

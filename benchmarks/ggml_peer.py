@@ -227,7 +227,7 @@ def _survives(directory: Path, name: str) -> bool:
     """Run one product in buffer type `name` in a child process: gcc before 13.2 breaks amx."""
     command = [sys.executable, __file__, "--ggml-lib", str(directory), "--try-out", name]
     # S603: the command is this file's own
-    return subprocess.run(command, capture_output=True, check=False).returncode >= 0  # noqa: S603
+    return subprocess.run(command, capture_output=True, check=False).returncode >= 0  # noqa: S603 - ours
 
 
 def last_level_cache_bytes() -> int:

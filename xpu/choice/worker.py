@@ -193,7 +193,7 @@ def _receive(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[str, 
     head = _read(process, LENGTH.size, until)
     body = _read(process, LENGTH.unpack(head)[0], until)
     # Ours to trust: the child runs this very module, as this very user.
-    answer: tuple[str, Any] = pickle.loads(body)  # noqa: S301
+    answer: tuple[str, Any] = pickle.loads(body)  # noqa: S301 - see above
     return answer
 
 

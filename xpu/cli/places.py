@@ -20,6 +20,7 @@ def store_directory() -> Path | None:
     if named is not None:
         try:
             # Path.expanduser raises where there is no home.
+            # Path.expanduser raises where there is no home.
             return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
         except FileNotFoundError:
             raise XpuConfigError(

@@ -74,7 +74,7 @@ class Whole(Kind):
     least: int = 0
 
     @property
-    def wanted(self) -> str:  # type: ignore[override]
+    def wanted(self) -> str:  # type: ignore[override]  # derived here, a field there
         """What is allowed, in words."""
         return f"a whole number from {self.least} to {LARGEST}"
 
@@ -130,7 +130,7 @@ class ListOf(Kind):
     least: int = 0
 
     @property
-    def wanted(self) -> str:  # type: ignore[override]
+    def wanted(self) -> str:  # type: ignore[override]  # derived here, a field there
         """What is allowed, in words."""
         return f"a list, each item {self.item.wanted}" + (", at least one" if self.least else "")
 

@@ -36,12 +36,12 @@ pytest.register_assert_rewrite(
 )
 
 from xpu.testing.backend_suite import BackendSuite  # noqa: E402 - after the rewriting is asked for
-from xpu.testing.family_suite import FamilySuite  # noqa: E402
-from xpu.testing.null_backend import NullBackend  # noqa: E402
-from xpu.testing.null_device import NullLaunch  # noqa: E402
-from xpu.testing.plugins import registry_of  # noqa: E402
-from xpu.testing.probe_context import RecordingContext  # noqa: E402
-from xpu.testing.probe_suite import ProbeSuite  # noqa: E402
+from xpu.testing.family_suite import FamilySuite  # noqa: E402 - after the rewriting
+from xpu.testing.null_backend import NullBackend  # noqa: E402 - after the rewriting
+from xpu.testing.null_device import NullLaunch  # noqa: E402 - after the rewriting
+from xpu.testing.plugins import registry_of  # noqa: E402 - after the rewriting
+from xpu.testing.probe_context import RecordingContext  # noqa: E402 - after the rewriting
+from xpu.testing.probe_suite import ProbeSuite  # noqa: E402 - after the rewriting
 
 __all__ = [
     "BackendSuite",

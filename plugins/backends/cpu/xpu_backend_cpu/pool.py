@@ -87,6 +87,7 @@ def _directory() -> Path:
     named = os.environ.get("XPU_BUILD_CACHE", "").strip()
     cache = platformdirs.user_cache_path("xpu", appauthor=False) / "build"
     # Path.expanduser raises where there is no home; absolute, for the compiler runs elsewhere.
+    # Path.expanduser raises where there is no home.
     place = Path(os.path.expanduser(named)).absolute() if named else cache  # noqa: PTH111
     return place / "cpu-runtime"
 
