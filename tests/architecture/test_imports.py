@@ -53,10 +53,10 @@ def test_what_starts_a_command_loads_neither_numpy_nor_a_vendor(
     assert not loaded_by(module, environment, tmp_path) & {"numpy", *VENDOR_PACKAGES}
 
 
-def test_the_contracts_hold(root: Path, environment: dict[str, str]) -> None:
+def test_the_contracts_hold(buildable: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
-        cwd=root,
+        cwd=buildable,
         env=environment,
         check=False,
         capture_output=True,

@@ -14,9 +14,12 @@ import broken_families
 import broken_probes
 import pytest
 
+from xpu.testing import FamilySuite
+
 MODULES = (broken_backends, broken_families, broken_probes)
 
-# A suite for each faulty plugin, with the tests that are to fail; all of them for the right one.
+# A suite for each faulty plugin, with the tests that are to fail; all of them for the right one,
+# and where one fault must not show as many.
 SUITES = """
 import {module} as faulty
 import kit_kernels
@@ -28,6 +31,7 @@ for plugin in (faulty.Base, *faulty.FOUND):
     tests = {{test for test in dir(suite) if test.startswith("test_")}}
     wanted = faulty.FOUND.get(plugin, tests)
     assert wanted <= tests, wanted - tests
+    wanted = tests if plugin.__name__ in faulty.WHOLE else wanted
     given |= dict.fromkeys(tests - wanted)
     globals()[name] = type(name, (suite,), given)
 """
@@ -94,3 +98,18 @@ def test_a_failure_shows_the_values(failed: dict[object, Failed]) -> None:
     """Assertions of the kit are rewritten: a plugin's author sees no bare AssertionError."""
     said = failed[broken_backends]["LoadIsInPercent"]
     assert "37.0 <= 1" in said["test_the_share_of_others_is_a_share_or_unknown"]
+
+
+def test_a_dialect_that_no_backend_takes_is_a_skipped_test_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Plugin(broken_families.Base):
+        xpu_backends = None
+
+    class Suite(FamilySuite):
+        plugin = Plugin()
+
+    monkeypatch.chdir(tmp_path)  # where the plugin writes its file
+    names, pairs, why = Suite.collected()
+    assert (names, pairs) == (["scaled"], [])
+    assert why == "backends: none that is installed takes python"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import first_party
 import pytest
 
 from xpu.errors import XpuError
@@ -109,23 +110,8 @@ def importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
 
 
 @pytest.fixture
-def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processes on a test machine must not decide what is stored."""
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
-
-
-@pytest.fixture
 def shipped_plugins() -> list[tuple[str, object, str]]:
-    """The first-party plugins, without looking at what is installed."""
-    import xpu_backend_cpu.plugin
-    import xpu_family_kquant.plugin
-    import xpu_probe_matvec_variant.plugin
-    import xpu_probe_tile_prewarm.plugin
-
-    modules = {
-        "cpu": xpu_backend_cpu.plugin,
-        "kquant": xpu_family_kquant.plugin,
-        "matvec_variant": xpu_probe_matvec_variant.plugin,
-        "tile_prewarm": xpu_probe_tile_prewarm.plugin,
-    }
-    return [(name, module, "xpu-orchestrator") for name, module in modules.items()]
+    """What the pages rest on, and the probes that are here; not what is installed."""
+    probes = [name for name in ("matvec_variant", "tile_prewarm") if first_party.package(name)]
+    names = ("cpu", "kquant", *probes)
+    return [(name, first_party.plugin(name), "xpu-orchestrator") for name in names]

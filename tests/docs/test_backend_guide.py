@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from xpu import Orchestrator, Problem
+from xpu.cli.skeleton import write_skeleton
 from xpu.errors import XpuLaunchException
 from xpu.registry import Registry
 from xpu.spec import Backend, Compiler, Device
@@ -17,7 +18,8 @@ from xpu.spec import Backend, Compiler, Device
 @pytest.fixture
 def registry(page, importable: Path) -> Registry:
     page("writing-a-backend.md").write_files(importable)
-    modules = ("xpu_backend_toy", "xpu_family_twice")
+    (importable / "xpu_backend_toy/__init__.py").touch()
+    modules = ("xpu_backend_toy.plugin", "xpu_family_twice")
     registry = Registry.from_plugins([(m, importlib.import_module(m), m) for m in modules])
     assert [record.state for record in registry.records] == ["loaded", "loaded"]
     return registry
@@ -28,6 +30,15 @@ def make(registry, tmp_path: Path):
     return lambda **more: Orchestrator(
         tmp_path / "store", backend="toy", registry=registry, build_cache=tmp_path / "b", **more
     )
+
+
+def test_the_toy_is_what_the_command_writes(page, tmp_path: Path) -> None:
+    made = write_skeleton("backend", "toy", tmp_path)
+    written = {name: (made.directory / name).read_text("utf-8") for name in made.files}
+    shown = page("writing-a-backend.md").files
+    both = {"xpu_backend_toy/backend.py", "xpu_backend_toy/plugin.py"}
+    assert both <= set(written)
+    assert {name: shown[name] for name in both} == {name: written[name] for name in both}
 
 
 def test_it_computes_tunes_and_remembers(make) -> None:

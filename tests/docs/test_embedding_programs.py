@@ -9,10 +9,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+import first_party
 import numpy as np
 import pytest
-
-from xpu_family_kquant import reference
 
 N, K = 256, 512
 
@@ -194,15 +193,19 @@ refused(x, y, "has no memory")
 
 
 @pytest.fixture
-def run(page, root: Path, tmp_path: Path):
+def run(page, root: Path, buildable: Path, tmp_path: Path):
     """Run a program beside the page's files, and hold its products against the reference."""
+    for name in ("cpu", "kquant"):
+        first_party.plugin(name)
+    from xpu_family_kquant import reference
+
     pages = page("embedding.md")
     pages.write_files(tmp_path)
-    points = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+    project = tomllib.loads((buildable / "pyproject.toml").read_text("utf-8"))["project"]
     info = tmp_path / "xpu_orchestrator-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: xpu-orchestrator\nVersion: 1.0\n")
-    lines = "".join(f"{name} = {value}\n" for name, value in points["xpu"].items())
+    lines = "".join(f"{name} = {value}\n" for name, value in project["entry-points"]["xpu"].items())
     (info / "entry_points.txt").write_text(f"[xpu]\n{lines}")
     paths = [tmp_path, root, *(path.parent for path in root.glob("plugins/*/*/xpu_*/"))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}

@@ -7,6 +7,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import first_party
 import pytest
 import tomli_w
 
@@ -21,6 +22,8 @@ KEPT = {"q4k_tile": ("i8x16", "i8x64"), "q4k_matvec": ("plain", "two_row")}
 @pytest.fixture
 def shell(root: Path, tmp_path: Path, monkeypatch, quiet_machine, shipped_plugins):
     """Few families, members and problems: what the page names, and what compiles soon."""
+    for name in ("matvec_variant", "tile_prewarm"):
+        first_party.plugin(name)
     from xpu.registry import Registry
 
     families = tomllib.loads((root / "config/families.toml").read_text("utf-8"))["families"]
@@ -105,6 +108,7 @@ def cells_of(text: str) -> list[list[str]]:
 
 
 def test_every_variable_of_the_table_is_read_somewhere(page, root: Path) -> None:
+    first_party.plugin("cpu")
     table = page("quickstart.md").text.split("| variable | meaning |")[1].split("\n\n")[0]
     names = [
         name.partition("<")[0] for name in re.findall(r"^\| `(\w+[^`]*)`", table, re.MULTILINE)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import first_party
 import pytest
 
 from xpu import testing
@@ -21,11 +22,16 @@ PAGES = ("writing-a-backend.md", "writing-a-probe.md", "testing-a-plugin.md")
 def guide(page, importable: Path) -> Path:
     for name in PAGES:
         page(name).write_files(importable)
+    (importable / "xpu_backend_toy/__init__.py").touch()
     return importable
 
 
-@pytest.mark.parametrize(("module", "least"), [("rectify", 15), ("toy", 55), ("every_other", 6)])
+@pytest.mark.parametrize(
+    ("module", "least"), [("rectify", 15), ("toy", 60), ("toy_c", 65), ("every_other", 6)]
+)
 def test_the_plugins_of_the_guide_pass_the_kit(guide: Path, module: str, least: int) -> None:
+    if module == "rectify":
+        first_party.plugin("cpu")  # something must run its kernels
     path = [str(guide), *(entry for entry in sys.path if entry)]
     done = subprocess.run(
         [
@@ -52,6 +58,15 @@ def test_the_nan_that_the_page_speaks_of_is_found(guide: Path) -> None:
     source.write_text(text.replace("x[i] < 0 ? 0 : x[i]", "x[i] > 0 ? x[i] : 0"))
     with pytest.raises(AssertionError, match="test_a_row_that_is_not_finite_harms_no_other"):
         test_the_plugins_of_the_guide_pass_the_kit(guide, "rectify", 1)
+
+
+def test_a_dialect_of_its_own_needs_the_plain_kernels(guide: Path) -> None:
+    test = guide / "tests/test_toy.py"
+    text = test.read_text()
+    assert "    kernels = (" in text
+    test.write_text(text.replace("    kernels = (", "    others = ("))
+    with pytest.raises(AssertionError, match="there is no kernel for 'kit_table' in dialect"):
+        test_the_plugins_of_the_guide_pass_the_kit(guide, "toy", 1)
 
 
 def test_its_programs_print_what_stands_there(page, guide: Path) -> None:

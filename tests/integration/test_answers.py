@@ -12,6 +12,7 @@ import threading
 import time
 
 import attrs
+import first_party
 import numpy as np
 import pytest
 import toy_family as toy
@@ -24,8 +25,7 @@ SIZES = {"n": 20_000}
 
 
 @pytest.fixture(autouse=True)
-def quiet_machine(monkeypatch):
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
+def _surroundings(monkeypatch, quiet_machine):
     monkeypatch.setattr("xpu.choice.worker.JOB_DEADLINE_S", 3.0)
 
 
@@ -452,7 +452,7 @@ def test_a_design_whose_data_fail_blames_no_code(make, monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr(toy.Toy, "data", data)
-        with pytest.raises(XpuLaunchException, match=r"slow: failed \(MemoryError: no room"):
+        with pytest.raises(XpuLaunchException, match=r"slow, fast: failed \(MemoryError: no room"):
             make(tuning="first-use").bind("toy", **SIZES)
     assert served(make(tuning="first-use").bind("toy", **SIZES)) == ("fast", "timed")
 
@@ -460,6 +460,7 @@ def test_a_design_whose_data_fail_blames_no_code(make, monkeypatch, tmp_path):
 @pytest.fixture
 def bad_preparation(monkeypatch):
     def make_bad(text):
+        first_party.plugin("kquant")
         from xpu_family_kquant.design import BlocksToGroups
 
         real = BlocksToGroups.source
@@ -491,7 +492,7 @@ def test_a_preparation_that_crashes_is_run_once_and_blames_no_member(bad_prepara
         Worker, "run", lambda self, job, **how: jobs.append(job) or real(self, job, **how)
     )
     bad_preparation('#include "xpu_c.h"\nXPU_KERNEL { *(volatile int *)0 = 1; }')
-    for words in (r"plain: failed \(the weight preparation crashed", "preparation crashed.*delete"):
+    for words in (r": failed \(the weight preparation crashed", "preparation crashed.*delete"):
         with (
             Orchestrator(None, tuning="first-use", backend="cpu") as one,
             pytest.raises(XpuLaunchException, match=words),

@@ -8,6 +8,7 @@ import os
 import threading
 from pathlib import Path
 
+import first_party
 import numpy as np
 import pytest
 import toy_family as toy
@@ -19,7 +20,8 @@ SHARED = [("q4k_tile", "q4k_matvec"), ("q5k_tile", "q5k_matvec"), ("q6k_tile", "
 
 @pytest.fixture(scope="module")
 def orchestrator():
-    with Orchestrator(store=None, tuning="off", backend="cpu") as one:
+    registry = first_party.registry("cpu", "kquant")
+    with Orchestrator(store=None, tuning="off", backend="cpu", registry=registry) as one:
         yield one
 
 

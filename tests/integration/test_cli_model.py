@@ -6,12 +6,12 @@ import json
 import tomllib
 from pathlib import Path
 
+import first_party
 import numpy as np
 import pytest
 import tomli_w
 
 from xpu.cli.app import run
-from xpu.registry import Registry
 
 gguf = pytest.importorskip("gguf")
 
@@ -49,12 +49,8 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(root: Path, tmp_path: Path, monkeypatch) -> None:
-    import xpu_backend_cpu.plugin
-    import xpu_family_kquant.plugin
-    import xpu_probe_matvec_variant.plugin
-    import xpu_source_gguf.plugin
-
+def _surroundings(root: Path, tmp_path: Path, monkeypatch, quiet_machine) -> None:
+    registry = first_party.registry("cpu", "kquant", "matvec_variant", "gguf")
     family = tomllib.loads((root / "config/families.toml").read_text("utf-8"))["families"][
         "q4k_matvec"
     ]
@@ -65,19 +61,10 @@ def _surroundings(root: Path, tmp_path: Path, monkeypatch) -> None:
     config.mkdir()
     (config / "families.toml").write_text(tomli_w.dumps({"families": {"q4k_matvec": family}}))
     (config / "probes.toml").write_text(tomli_w.dumps({"probes": {"matvec_variant": plan}}))
-    registry = Registry.from_plugins(
-        [
-            ("cpu", xpu_backend_cpu.plugin, "cpu"),
-            ("kquant", xpu_family_kquant.plugin, "kquant"),
-            ("matvec_variant", xpu_probe_matvec_variant.plugin, "matvec-variant"),
-            ("gguf", xpu_source_gguf.plugin, "gguf"),
-        ]
-    )
     monkeypatch.setenv("XPU_CONFIG_DIR", str(config))
     monkeypatch.setenv("XPU_STORE", str(tmp_path / "store"))
     monkeypatch.setattr("xpu.registry.default_registry", lambda: registry)
     monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
 
 
 def test_a_models_matrices_are_the_problems_and_the_rest_is_left_out(model, capsys) -> None:

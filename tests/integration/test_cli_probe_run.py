@@ -15,7 +15,7 @@ from xpu.registry import Registry
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch) -> Path:
+def directory(tmp_path: Path, monkeypatch, quiet_machine) -> Path:
     """A configuration of two families of the toy design, and a store of its own."""
     directory = tmp_path / "config"
     directory.mkdir()
@@ -24,10 +24,9 @@ def directory(tmp_path: Path, monkeypatch) -> Path:
     families["other"] = families["toy"]
     _write(directory, families)
     plan = {"families": ["toy", "other"], "problems": ["2000", "3000"]}
-    (directory / "probes.toml").write_text(tomli_w.dumps({"probes": {"tile_prewarm": plan}}))
+    (directory / "probes.toml").write_text(tomli_w.dumps({"probes": {"each": plan}}))
     monkeypatch.setenv("XPU_CONFIG_DIR", str(directory))
     monkeypatch.setenv("XPU_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
     return directory
 
 
@@ -52,9 +51,7 @@ def use(monkeypatch):
 
 @pytest.fixture
 def toys(use) -> None:
-    import xpu_probe_tile_prewarm.plugin
-
-    use(toy.toy_registry(("tile_prewarm", xpu_probe_tile_prewarm.plugin, "tile-prewarm")))
+    use(toy.probed_registry())
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import first_party
 import pytest
 import tomli_w
 
@@ -41,8 +42,9 @@ PROBLEMS = [f"1x{n}x512" for n in range(512, 1312, 32)]
 
 
 @pytest.fixture
-def place(root: Path, tmp_path: Path) -> Path:
+def place(root: Path, buildable: Path, tmp_path: Path) -> Path:
     """A configuration of one shipped family with two members, and the shipped entry points."""
+    first_party.plugin("kquant")
     family = tomllib.loads((root / "config/families.toml").read_text("utf-8"))["families"][
         "q4k_matvec"
     ]
@@ -53,8 +55,8 @@ def place(root: Path, tmp_path: Path) -> Path:
     (config / "families.toml").write_text(tomli_w.dumps({"families": {"q4k_matvec": family}}))
     plan = {"families": ["q4k_matvec"], "problems": PROBLEMS}
     (config / "probes.toml").write_text(tomli_w.dumps({"probes": {"matvec_variant": plan}}))
-    points = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
-    install(tmp_path / "site", "xpu-orchestrator", points["xpu"])
+    project = tomllib.loads((buildable / "pyproject.toml").read_text("utf-8"))["project"]
+    install(tmp_path / "site", "xpu-orchestrator", project["entry-points"]["xpu"])
     return tmp_path
 
 
@@ -81,6 +83,8 @@ def environment(place: Path, root: Path) -> dict[str, str]:
 @pytest.fixture
 def start(environment):
     """Start a command line in a process group of its own."""
+    for name in ("cpu", "matvec_variant"):
+        first_party.plugin(name)
     started = []
 
     def start(*arguments: str, entry: str = ENTRY, **more) -> subprocess.Popen:

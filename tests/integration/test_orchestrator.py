@@ -10,6 +10,7 @@ import toy_family as toy
 
 from xpu import Orchestrator, Problem, XpuConfigError, XpuLaunchException
 
+pytestmark = pytest.mark.usefixtures("quiet_machine")
 MEMBERS = {
     "slow": {"mode": toy.SLOW},
     "fast": {"mode": toy.RIGHT, "grain": 512},
@@ -42,12 +43,6 @@ def make(tmp_path):
 def arrays(n=20_000):
     rng = np.random.default_rng()
     return rng.standard_normal(n).astype(np.float32), np.full(n, np.nan, np.float32)
-
-
-@pytest.fixture(autouse=True)
-def quiet_machine(monkeypatch):
-    """Other processes on a test machine must not decide what is stored."""
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda self: 0.0)
 
 
 def test_off_serves_the_first_member_and_builds_no_other(make, tmp_path):

@@ -35,9 +35,8 @@ class AsksPlugin:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, quiet_machine):
     """Run steps as a probe and return what it gave, on one store."""
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
     toy.write_family(tmp_path, {"slow": {"mode": toy.SLOW}, "fast": {"mode": 0, "grain": 512}})
     (tmp_path / "probes.toml").write_text(PLAN)
 

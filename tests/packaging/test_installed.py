@@ -31,7 +31,6 @@ SUBSET = (
 )
 # How long reading takes is asked once, in the checkout's own run.
 PASSED_OVER = ("-k", "not milliseconds")
-ORIGINS = "import xpu, xpu_family_kquant as k; print(xpu.__file__); print(k.__file__)"
 
 
 def finished(command: list[str | Path], **more: object) -> str:
@@ -47,10 +46,10 @@ def built(kind: str, project: Path, out: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sdist(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sdist(buildable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The source archive, unpacked."""
     place = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(built("sdist", root, place / "dist")) as archive:
+    with tarfile.open(built("sdist", buildable, place / "dist")) as archive:
         archive.extractall(place / "source", filter="data")
     (project,) = (place / "source").iterdir()
     return project
@@ -77,13 +76,13 @@ def environment(installed: Path) -> dict[str, str]:
 
 
 def test_the_wheel_is_the_same_from_the_archive_and_from_the_checkout(
-    root: Path, wheel: Path, tmp_path: Path
+    buildable: Path, wheel: Path, tmp_path: Path
 ) -> None:
     def contents(path: Path) -> dict[str, int]:
         with zipfile.ZipFile(path) as archive:
             return {entry.filename: entry.CRC for entry in archive.infolist()}
 
-    assert contents(wheel) == contents(built("wheel", root, tmp_path / "dist"))
+    assert contents(wheel) == contents(built("wheel", buildable, tmp_path / "dist"))
 
 
 def test_the_configuration_is_inside_and_is_what_is_read(
@@ -98,7 +97,7 @@ def test_the_configuration_is_inside_and_is_what_is_read(
 
 
 def test_a_part_of_the_tests_passes_on_the_installed_wheel(
-    root: Path, installed: Path, tmp_path: Path
+    root: Path, plugin_folders: list[Path], installed: Path, tmp_path: Path
 ) -> None:
     for name in ("config", "tests/conftest.py", "tests/support", "tests/vectors", *SUBSET):
         _copied(root / name, tmp_path / name)
@@ -109,7 +108,9 @@ def test_a_part_of_the_tests_passes_on_the_installed_wheel(
     options += "pythonpath = tests/support\nmarkers = slow\n"
     (tmp_path / "pytest.ini").write_text(options)
     environ = environment(installed)
-    where = finished([sys.executable, "-S", "-c", ORIGINS], cwd=tmp_path, env=environ)
+    packages = ["xpu", *(path.name for folder in plugin_folders for path in folder.glob("xpu_*"))]
+    code = "".join(f"import {name}; print({name}.__file__)\n" for name in packages)
+    where = finished([sys.executable, "-S", "-c", code], cwd=tmp_path, env=environ)
     assert all(Path(line).is_relative_to(installed) for line in where.split())
     said = finished(
         [

@@ -1,4 +1,4 @@
-"""The README's two commands: .ci/run takes the second from there, so they must be there."""
+"""The README's commands: the scripts take the one for the tests from there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 from pathlib import Path
+
+import pytest
 
 BLOCK = re.compile(r"<!-- (\w+)-command -->\n```sh\n(.*?)```\n<!-- /\1-command -->", re.DOTALL)
 
@@ -37,5 +39,18 @@ def test_ci_fails_when_the_readme_has_no_test_command(root: Path, tmp_path: Path
         assert "README.md" in done.stderr
 
 
-def test_the_script_can_be_run(root: Path) -> None:
-    assert os.access(root / ".ci" / "run", os.X_OK)
+@pytest.mark.parametrize("given", [[], ["plugins"], ["plugins/backends/nonesuch"], ["xpu/cli"]])
+def test_what_is_no_plugin_folder_is_refused_and_those_that_are_named(
+    root: Path, plugin_folders: list[Path], given: list[str]
+) -> None:
+    done = subprocess.run(
+        [root / ".ci" / "without", *given], check=False, capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 2
+    named = done.stderr.split("there are: ")[1].split()
+    assert named == [str(folder.relative_to(root)) for folder in plugin_folders]
+
+
+@pytest.mark.parametrize("script", ["run", "without"])
+def test_the_script_can_be_run(root: Path, script: str) -> None:
+    assert os.access(root / ".ci" / script, os.X_OK)

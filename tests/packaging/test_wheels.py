@@ -82,8 +82,8 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(root, tmp_path_factory.mktemp("wheel"))
+def wheel(buildable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(buildable, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -106,39 +106,47 @@ def core(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(build(copy, copy / "dist"), tmp_path_factory.mktemp("core_target"))
 
 
-def test_the_wheel_holds_every_file_of_every_package_and_no_other(root: Path, wheel: Path) -> None:
+def test_the_wheel_holds_every_file_of_every_package_and_no_other(
+    buildable: Path, wheel: Path
+) -> None:
     expected = set()
-    for package in project(root)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+    for package in project(buildable)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
         name = Path(package).name
-        expected |= {f"{name}/{path.as_posix()}" for path in files(root / package)}
-    expected |= {f"xpu/_config/{path.as_posix()}" for path in files(root / "config")}
+        expected |= {f"{name}/{path.as_posix()}" for path in files(buildable / package)}
+    expected |= {f"xpu/_config/{path.as_posix()}" for path in files(buildable / "config")}
     with zipfile.ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert inside == expected
 
 
-def test_what_is_no_python_is_in_it_too(wheel: Path) -> None:
+def test_what_is_no_python_is_in_it_too(root: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()
     shipped = {"families.toml", "rules.toml", "buckets.toml", "probes.toml"}
     assert {f"xpu/_config/{name}" for name in shipped} <= set(inside)
     assert "xpu/py.typed" in inside
-    assert any(name.startswith("xpu_family_") and name.endswith(".c") for name in inside)
+    for kernels in root.glob("plugins/*/*/xpu_*/kernels"):
+        ours = [name for name in inside if name.startswith(f"{kernels.parent.name}/kernels/")]
+        assert any(name.endswith((".c", ".cpp", ".h")) for name in ours)
     assert any(name.endswith(".h") for name in inside)
     assert any(name.startswith("xpu/") and name.endswith(".json") for name in inside)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)
 
 
-def test_the_wheel_installed_brings_every_plugin(root: Path, whole: Path, tmp_path: Path) -> None:
+def test_the_wheel_installed_brings_every_plugin(
+    buildable: Path, whole: Path, tmp_path: Path
+) -> None:
     command = [str(whole / "bin" / "xpu"), "doctor", "--json"]
     plugins = json.loads(run(command, [whole], tmp_path / "empty"))["plugins"]
     found = {plugin["name"]: (plugin["distribution"], plugin["state"]) for plugin in plugins}
-    declared = project(root)["project"]["entry-points"]["xpu"]
+    declared = project(buildable)["project"]["entry-points"]["xpu"]
     assert found == dict.fromkeys(declared, ("xpu-orchestrator", "loaded"))
 
 
-def test_the_wheel_runs_from_what_it_installed(root: Path, whole: Path, tmp_path: Path) -> None:
-    entries = project(root)["project"]["entry-points"]["xpu"].values()
+def test_the_wheel_runs_from_what_it_installed(
+    buildable: Path, whole: Path, tmp_path: Path
+) -> None:
+    entries = project(buildable)["project"]["entry-points"]["xpu"].values()
     modules = ["xpu", *(entry.partition(".")[0] for entry in entries)]
     code = (
         f"import {', '.join(modules)}\nfor module in ({', '.join(modules)}): print(module.__file__)"

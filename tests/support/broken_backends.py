@@ -15,9 +15,9 @@ import attrs
 import kit_kernels
 import numpy as np
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuLaunchException
 from xpu.model import DeviceFacts, KernelFacts
-from xpu.spec import Availability, CompiledCode, DeviceArray
+from xpu.spec import Availability, Backend, CompiledCode, Device, DeviceArray
 from xpu.testing import NullBackend
 from xpu.testing.null_backend import NullCompiler
 from xpu.testing.null_device import NullDevice, NullTimer
@@ -64,6 +64,14 @@ class UnavailableWithoutAReason(Base):
         return Availability(False)
 
 
+class IsAbstract(Backend):
+    name = "abstract"
+    dialect = "python"
+
+    def availability(self):
+        return Availability(True)
+
+
 class NeedsAnArgument(Base):
     def __init__(self, path):
         super().__init__()
@@ -88,6 +96,20 @@ class Random(NullCompiler):
             else it
             for it in results
         ]
+
+
+class Refuses(NullCompiler):
+    def compile(self, units, target, *, deadline_s):
+        return [XpuBuildError(f"{unit.kernel}: no such header") for unit in units]
+
+
+class NothingCompiles(Base):
+    compiler_class = Refuses
+
+
+class TheCompilerRaises(Base):
+    def compiler(self):
+        raise OSError("part-cc: cannot be run")
 
 
 class CodeDiffersEachTime(Base):
@@ -192,6 +214,18 @@ class FactsDiffer(Base):
         return (DeviceFacts(backend="null", multiprocessors=2),)
 
 
+class Half(Device):
+    """A device that forgets most of what it is to do."""
+
+    def synchronize(self):
+        pass
+
+
+class TheDeviceIsAbstract(Base):
+    def open(self, index=0):
+        return Half()
+
+
 class AnyNumberIsADevice(Base):
     def open(self, index=0):
         return super().open(0)
@@ -265,6 +299,40 @@ class ArraysAreNotLookedAt(Base):
     device_class = Careless
 
 
+class NumpyOnly(NullDevice):
+    def import_array(self, value, *, writable):
+        if not isinstance(value, np.ndarray):
+            raise XpuLaunchException(f"a {type(value).__name__} is no numpy array")
+        return super().import_array(value, writable=writable)
+
+
+class DlpackIsRefused(Base):
+    device_class = NumpyOnly
+
+
+class AnyAddress(NullDevice):
+    def import_array(self, value, *, writable):
+        if isinstance(value, np.ndarray) and not value.flags.aligned:
+            return DeviceArray(value.ctypes.data, value.shape, value.dtype.name, value)
+        return super().import_array(value, writable=writable)
+
+
+class MisalignedArraysAreTaken(Base):
+    device_class = AnyAddress
+
+
+class Terse(NullDevice):
+    def import_array(self, value, *, writable):
+        try:
+            return super().import_array(value, writable=writable)
+        except XpuLaunchException:
+            raise XpuLaunchException("no") from None
+
+
+class ARefusalSaysNothing(Base):
+    device_class = Terse
+
+
 class Anything(NullDevice):
     def load(self, code, entry):
         try:
@@ -284,6 +352,16 @@ def wrong(launch):
 
 class TheLastNumberIsWrong(Base):
     function = staticmethod(wrong)
+
+
+def wrong_when_large(launch):
+    RIGHT(launch)
+    if launch.buffers[-1].size > 4000:
+        launch.buffers[-1][-1:] += 1
+
+
+class LargeResultsAreWrong(Base):
+    function = staticmethod(wrong_when_large)
 
 
 def unwritten(launch):
@@ -348,6 +426,21 @@ class Once(NullDevice):
 
 class ALaunchIsMadeOnce(Base):
     device_class = Once
+
+
+class Early(NullDevice):
+    """Packs what the inputs hold, and not where they are."""
+
+    def launcher(self, kernel, launch, buffers, sizes, stream=None):
+        *inputs, last = buffers
+        kept = [self.from_host(self.to_host(it)) for it in inputs]
+        call = super().launcher(kernel, launch, [*kept, last], sizes, stream)
+        call.kept = kept
+        return call
+
+
+class InputsAreCopiedOnce(Base):
+    device_class = Early
 
 
 class Shared(NullDevice):
@@ -436,6 +529,14 @@ class IdentityOfTheProcess(Base):
     device_class = Each
 
 
+def ends(launch):
+    os._exit(3)
+
+
+class AKernelEndsItsProcess(Base):
+    function = staticmethod(ends)
+
+
 def parent_only(launch):
     if "xpu.choice.worker_child" in sys.orig_argv:
         raise RuntimeError("no context in this process")
@@ -446,6 +547,13 @@ class RunsInOneProcess(Base):
     function = staticmethod(parent_only)
 
 
+REPEATED = "test_a_packed_launch_reads_what_its_memory_holds_each_time"
+RUNS = "test_a_worker_process_runs_every_kernel_of_the_kit"
+OPENS = "test_an_available_backend_opens_its_device"
+MAKES = "test_its_class_is_found_by_name_and_called_without_arguments"
+NUMPY = "test_a_numpy_array_that_cannot_be_used_is_refused_by_name"
+DLPACK = "test_dlpack_is_taken_without_a_copy"
+THREADS = "test_several_threads_may_launch"
 NUMBERS = "test_the_numbers_are_right"
 BATCH = "test_a_batch_keeps_its_order_and_an_error_its_place"
 ABSENT = "test_a_fact_that_cannot_be_had_is_absent"
@@ -456,8 +564,11 @@ FOUND = {
     AvailabilityRaises: {"test_availability_is_said_and_never_raised"},
     AvailabilityNeedsAProgram: {"test_availability_never_raises_in_a_bare_process"},
     UnavailableWithoutAReason: {"test_availability_is_said_and_never_raised"},
-    NeedsAnArgument: {"test_its_class_is_found_by_name_and_called_without_arguments"},
-    Local: {"test_its_class_is_found_by_name_and_called_without_arguments"},
+    IsAbstract: {MAKES},
+    NeedsAnArgument: {MAKES},
+    Local: {MAKES},
+    NothingCompiles: {"test_every_kernel_of_the_kit_compiles"},
+    TheCompilerRaises: {"test_the_compiler_says_what_a_build_rests_on"},
     CodeDiffersEachTime: {"test_the_same_input_gives_the_same_bytes"},
     AnErrorIsRaised: {BATCH, "test_an_unknown_target_is_an_error_in_its_place"},
     AnErrorIsSwallowed: {BATCH},
@@ -475,35 +586,54 @@ FOUND = {
     AFactIsUndeclared: {ABSENT},
     NoGeometry: {"test_the_facts_name_a_geometry"},
     FactsDiffer: {"test_the_open_device_has_the_facts_that_were_listed"},
+    TheDeviceIsAbstract: {OPENS},
     AnyNumberIsADevice: {"test_a_number_that_is_no_device_is_refused"},
     MemoryIsNotPoisoned: {"test_poisoned_memory_is_all_ones"},
     MemoryIsLent: {"test_a_copy_is_a_copy"},
     MemoryFollowsTheHost: {"test_a_copy_is_a_copy"},
     ShapesAreLost: {"test_an_array_comes_back_as_it_went"},
     PoisonSpreads: {"test_memory_within_an_allocation_can_be_copied_to_and_poisoned"},
-    ArraysAreCopied: {NO_COPY, "test_dlpack_is_taken_without_a_copy"},
+    ArraysAreCopied: {NO_COPY, DLPACK},
     ArraysAreNotLookedAt: {
         "test_what_is_no_array_is_refused_by_name",
         "test_an_array_with_gaps_is_refused_by_name",
-        "test_a_numpy_array_that_cannot_be_used_is_refused_by_name",
+        NUMPY,
         "test_an_array_of_another_device_is_refused",
     },
+    DlpackIsRefused: {DLPACK},
+    MisalignedArraysAreTaken: {NUMPY},
+    ARefusalSaysNothing: {
+        "test_what_is_no_array_is_refused_by_name",
+        "test_an_array_with_gaps_is_refused_by_name",
+        NUMPY,
+    },
     LoadRaisesItsOwn: {"test_code_that_is_none_is_refused"},
-    TheLastNumberIsWrong: {NUMBERS, "test_memory_is_updated_in_place"},
-    TheLastNumberIsNotWritten: {NUMBERS, "test_memory_is_updated_in_place"},
-    BuffersAreSwapped: {NUMBERS},
+    TheLastNumberIsWrong: {RUNS},
+    TheLastNumberIsNotWritten: {RUNS},
+    BuffersAreSwapped: {RUNS},
+    LargeResultsAreWrong: {NUMBERS, "test_memory_is_updated_in_place", THREADS},
     InputsAreWritten: {"test_nothing_but_the_result_is_written"},
     TooMuchIsWritten: {"test_nothing_but_the_result_is_written"},
-    ALaunchIsMadeOnce: {"test_a_packed_launch_can_be_made_again"},
-    OneThreadOnly: {"test_several_threads_may_launch"},
+    ALaunchIsMadeOnce: {REPEATED},
+    InputsAreCopiedOnce: {REPEATED},
+    AKernelEndsItsProcess: {RUNS},
+    OneThreadOnly: {THREADS},
     TheClockIsFast: {"test_the_clock_agrees_with_the_hosts"},
     TheClockStands: {"test_more_launches_take_longer"},
     LoadIsInPercent: {"test_the_share_of_others_is_a_share_or_unknown"},
     CloseRaises: {"test_it_can_be_closed_twice_and_opened_again"},
     IdentityIsEmpty: {"test_the_identity_is_the_same_each_time"},
     IdentityOfTheProcess: {"test_another_process_has_the_same_identity"},
-    RunsInOneProcess: {
-        "test_a_worker_process_runs_a_kernel",
-        "test_a_trial_is_held_and_its_answer_is_recalled",
-    },
+    RunsInOneProcess: {RUNS},
+}
+# Those whose whole suite is run: what fails there is all that fails, and the rest is skipped.
+WHOLE = {
+    "IsAbstract",
+    "NeedsAnArgument",
+    "NothingCompiles",
+    "TheCompilerRaises",
+    "TheDeviceIsAbstract",
+    "AKernelEndsItsProcess",
+    "TheLastNumberIsWrong",
+    "RunsInOneProcess",
 }

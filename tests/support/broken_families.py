@@ -17,7 +17,7 @@ def run(launch):
     if launch.kernel.endswith(".prepare"):
         launch.buffers[1][...] = launch.buffers[0]
         return
-    w, x, y = launch.buffers
+    w, x, *more, y = launch.buffers
     m, n = launch.sizes
     right = x.reshape(m, n) * w + np.float32(1)
     match launch.defines["XPU_MODE"]:
@@ -33,7 +33,8 @@ def run(launch):
             right = y.reshape(m, n)
     if "update" in launch.kernel:
         right = y.reshape(m, n) + right
-    y[...] = right.reshape(-1)
+    for result in (*more, y):
+        result[...] = right.reshape(-1)
 
 
 class Host(NullBackend):
@@ -225,6 +226,16 @@ class NoBytes(AsItIs):
         return 0
 
 
+def with_another(self, problem, constants):
+    shapes = Right.shapes(self, problem, constants)
+    return {**shapes, "z": shapes["y"]}
+
+
+class DoesNotPrepare(AsItIs):
+    def source(self, dialect):
+        return KernelSource(dialect, "#error no")
+
+
 VERIFY = "test_a_wrong_result_is_noticed"
 RIGHT = "test_every_member_is_right"
 DATA = "test_data_have_the_shapes_and_are_fresh"
@@ -235,6 +246,7 @@ TEXT = "test_problems_and_constants_are_judged_by_a_text"
 NAN = "test_a_row_that_is_not_finite_harms_no_other"
 COMPILES = "test_every_member_compiles"
 ZERO = "test_a_size_of_zero_is_served"
+PROBLEMS = "test_there_are_problems_to_try"
 UNCHANGED = "test_a_result_left_as_it_was_is_noticed"
 
 # Plugin, and the tests that find it.
@@ -243,6 +255,11 @@ FOUND = {
     with_design("VerifyRefusesAll", verify=refuses): {RIGHT},
     with_design("VerifyIsBlindToNan", verify=blind_to_nan): {VERIFY},
     with_design("VerifyLooksAtOne", verify=first_only): {VERIFY},
+    with_design(
+        "VerifyLooksAtTheLast",
+        arguments=(*Right.arguments[:2], Argument("z", "float32", "write"), Right.arguments[2]),
+        shapes=with_another,
+    ): {VERIFY},
     with_design("VerifySpoilsInputs", verify=spoils): {RIGHT},
     with_design("VerifySaysYes", verify=says_yes): {RIGHT},
     plugin("AMemberIsWrong", members=("mode = 0", "mode = 1")): {RIGHT},
@@ -255,6 +272,7 @@ FOUND = {
     with_design("DoesNotCompile", source=lambda _, dialect: KernelSource(dialect, "#error no")): {
         COMPILES
     },
+    with_design("DoesNotCompileWhatPrepares", preparation=DoesNotPrepare()): {COMPILES},
     with_design("TheLastIsRead", arguments=Right.arguments[::-1]): {SAYS},
     with_design(
         "AnUnknownType", arguments=(*Right.arguments[:2], Argument("y", "single", "write"))
@@ -276,7 +294,7 @@ FOUND = {
     with_design("DataAreDouble", data=double_data): {DATA},
     with_design("DataHaveGaps", data=transposed_data): {DATA},
     with_design("JudgesByNone", check_constants=lambda *_: None): {TEXT},
-    with_design("FiguresAreFloats", operations=lambda *_: 1e9): {
+    with_design("FiguresAreFloats", operations=lambda *_: 1e3): {
         "test_its_figures_are_whole_numbers"
     },
     with_design("ZeroIsNoSize", shapes=none_at_zero): {ZERO},
@@ -285,7 +303,13 @@ FOUND = {
         design=type("Update", (Right,), {"arguments": UPDATED, "verify": accepts_unchanged}),
         family="update",
     ): {UNCHANGED},
+    with_design("NoProblemIsSmall", operations=lambda *_: 1 << 30): {PROBLEMS},
+    with_design("NoProblemIsJudged", check_problem=lambda self, problem, _: 1 // problem.k): {
+        PROBLEMS
+    },
     NoFamily: {LOADS},
     AHookRaises: {LOADS},
 }
+# Those whose whole suite is run: what fails there is all that fails, and the rest is skipped.
+WHOLE = {"DoesNotCompile", "DoesNotCompileWhatPrepares", "NoProblemIsSmall", "AHookRaises"}
 globals().update({made.__name__: made for made in FOUND})

@@ -98,6 +98,12 @@ class NoSummary(Base):
     summary = " "
 
 
+class NeedsAnArgument(Base):
+    def __init__(self, path):
+        self.path = path
+
+
+SAYS = "test_it_says_what_it_is"
 GIVES = "test_it_gives_the_results_that_its_trials_gave"
 
 # Probe, and the tests that find it.
@@ -113,5 +119,8 @@ FOUND = {
     NeverAsks: {"test_what_it_remembers_is_not_measured_again"},
     NeedsAPlan: {"test_an_empty_plan_is_nothing_to_do"},
     MeasuresNothing: {GIVES},
-    NoSummary: {"test_it_says_what_it_is"},
+    NoSummary: {SAYS},
+    NeedsAnArgument: {SAYS},
 }
+# Those whose whole suite is run: what fails there is all that fails, and the rest is skipped.
+WHOLE = {"NeedsAnArgument"}

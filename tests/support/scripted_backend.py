@@ -141,6 +141,17 @@ class ClosedBackend(ScriptedBackend):
         raise XpuLaunchException("the device is busy")
 
 
+class UnfinishedDevice(Device):
+    """Its author forgot the methods."""
+
+
+class UnfinishedBackend(ScriptedBackend):
+    """Its device lacks abstract methods."""
+
+    def open(self, index=0):
+        return UnfinishedDevice()
+
+
 class NeedyBackend(ScriptedBackend):
     """It cannot be made anew without being told something."""
 

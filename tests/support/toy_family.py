@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import first_party
 import numpy as np
 
 from xpu.model import Problem
-from xpu.registry import Registry
-from xpu.spec import Argument, Design, KernelSource, hookimpl
+from xpu.spec import Argument, Design, KernelSource, Probe, hookimpl
 
 RIGHT, WRONG, ENDLESS, NULL_WRITE, UNWRITTEN, NO_COMPILE, SLOW, ABORTS = range(8)
 
@@ -71,17 +71,30 @@ class ToyPlugin:
         return [Toy()]
 
 
-def toy_registry(*more):
-    """A registry of the CPU backend and the toy design, and what else is given."""
-    import xpu_backend_cpu.plugin
+class Each(Probe):
+    name = "each"
+    summary = "every problem of the plan"
 
-    return Registry.from_plugins(
-        [
-            ("cpu", xpu_backend_cpu.plugin, "xpu-backend-cpu"),
-            ("toy", ToyPlugin(), "toy"),
-            *more,
-        ]
-    )
+    def run(self, context):
+        for family in context.plan.families:
+            for problem in context.problems(family):
+                yield context.trial(family, problem)
+
+
+class EachPlugin:
+    @hookimpl
+    def xpu_probes(self):
+        return [Each()]
+
+
+def toy_registry(*more):
+    """Make a registry of the CPU backend and the toy design, and what else is given."""
+    return first_party.registry("cpu", more=[("toy", ToyPlugin(), "toy"), *more])
+
+
+def probed_registry():
+    """Make the same with the probe `Each`."""
+    return toy_registry(("each", EachPlugin(), "each"))
 
 
 def write_family(directory: Path, members: dict[str, dict[str, int]], **keys: object) -> Path:

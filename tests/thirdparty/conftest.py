@@ -72,13 +72,13 @@ def unavailable(what: str, done: subprocess.CompletedProcess[str]) -> None:
 
 
 @pytest.fixture(scope="session")
-def outside(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def outside(buildable: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Build three wheels and install them, with what they need, in a fresh environment."""
     folder = tmp_path_factory.mktemp("outside")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     (folder / "empty").mkdir()
     environment = Environment(folder / "venv", folder / "empty", _variables(folder))
-    projects: Sequence[Path] = (root, HERE / "xpu_backend_opencl", HERE / "xpu_plugin_broken")
+    projects: Sequence[Path] = (buildable, HERE / "xpu_backend_opencl", HERE / "xpu_plugin_broken")
     core, opencl, broken = (
         built(_copy(project, folder / "source"), folder / f"dist-{project.name}")
         for project in projects

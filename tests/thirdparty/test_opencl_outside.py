@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import first_party
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -71,6 +72,7 @@ def test_doctor_finds_it(device: Any) -> None:
 
 
 def test_a_program_chooses_and_binds_its_kernels(device: Any, tmp_path: Path) -> None:
+    first_party.plugin("kquant")
     (tmp_path / "families.toml").write_text(TOO_WIDE)
     command = ("python", "-P", HERE / "outside_program.py", tmp_path / "store", tmp_path)
     first, second = (json.loads(device.run(*command)) for _ in range(2))
@@ -89,6 +91,8 @@ def test_a_program_chooses_and_binds_its_kernels(device: Any, tmp_path: Path) ->
 
 
 def test_a_probe_times_its_kernels_like_any_other(device: Any, tmp_path: Path) -> None:
+    for name in ("cpu", "kquant", "matvec_variant"):
+        first_party.plugin(name)
     families = ["q4k_matvec", "q5k_matvec", "q6k_matvec"]
     (tmp_path / "probes.toml").write_text(
         f'[probes.matvec_variant]\nfamilies = {families}\nproblems = ["1x768x512"]\n'
@@ -111,6 +115,7 @@ def test_a_probe_times_its_kernels_like_any_other(device: Any, tmp_path: Path) -
 
 
 def test_its_own_tests_pass_with_the_kit(device: Any, tmp_path: Path) -> None:
+    first_party.plugin("kquant")
     said = device.run(
         "python", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error",
         "--rootdir", PACKAGE / "tests", "-c", PACKAGE / "pyproject.toml",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import first_party
 import numpy as np
 import pytest
 
@@ -108,6 +109,8 @@ def test_override_hold_only_and_none_without_a_store():
 
 
 def test_the_orchestrator_as_documented():
+    for name in ("cpu", "kquant"):
+        first_party.plugin(name)
     rng = np.random.default_rng()
     from xpu_family_kquant.reference import errors, random_blocks
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
 from xpu.adaptor.cache import BuildCache
-from xpu.adaptor.units import member_unit, preparation_unit, unit_key
+from xpu.adaptor.units import macros, member_unit, preparation_unit, unit_key
 from xpu.errors import XpuBuildError
 from xpu.model import Family, KernelFacts, Manifest, Member
 from xpu.registry import Registry
 from xpu.spec import Backend, CompiledCode, Compiler, Design, KernelSource, KernelUnit
+
+R = TypeVar("R")
 
 COMPILE_DEADLINE_S: Final = 60.0
 """Seconds that one unit may take to compile. Source: the slowest shipped unit takes 3 s on
@@ -72,8 +75,8 @@ class Adaptor:
         design = self._registry.design(family.design)
         source = self._source(design)
         units = [member_unit(family, design, source, member) for member in members]
-        names = [member.name for member in members]
-        return dict(zip(names, self._units(units, target), strict=True))
+        results = zip(members, self._units(units, target), strict=True)
+        return {member.name: _explained(it, family, design, member) for member, it in results}
 
     def recall(
         self, family: Family, members: Sequence[Member], target: str
@@ -91,6 +94,7 @@ class Adaptor:
             found[member.name] = self._known(key, unit)
             if found[member.name] is None and (why := self.cache.failure(key)) is not None:
                 found[member.name] = XpuBuildError(why)
+            found[member.name] = _explained(found[member.name], family, design, member)
         return found
 
     def preparation(self, family: Family, target: str) -> Built | None:
@@ -151,6 +155,22 @@ class Adaptor:
             operations=code.operations,
         )
         return _built(self.cache.keep(key, code.code, manifest), unit, was_cached=False)
+
+
+def _explained(result: R, family: Family, design: Design, member: Member) -> R | XpuBuildError:
+    """Name the parameters that a failed member does not set and its source asks for."""
+    if not isinstance(result, XpuBuildError):
+        return result
+    known = {*design.parameters, *(name for one in family.members for name in one.parameters)}
+    words = set(re.findall(r"\w+", str(result)))
+    asked = [
+        f'"{name}"'
+        for name in sorted(known - member.parameters.keys())
+        if words & macros({name: 1}).keys()
+    ]
+    if not asked:
+        return result
+    return XpuBuildError(f"member {member.name} sets no {', '.join(asked)}: {result}")
 
 
 def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -> Built:

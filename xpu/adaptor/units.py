@@ -65,6 +65,7 @@ def unit_key(unit: KernelUnit, compiler: Compiler, target: str) -> str:
         unit.text,
         *(f"{name}\0{text}" for name, text in sorted(unit.includes.items())),
         *(f"{name}={value}" for name, value in sorted(unit.defines.items())),
+        *(f"{one.name} {one.dtype} {one.access}" for one in unit.arguments),
     ]
     digest = hashlib.sha256()
     for part in parts:

@@ -61,7 +61,7 @@ class Case:
         if pruned is not None:
             why = f"cannot be launched: {pruned}"
         elif aside is not None:
-            why = f"is {aside.status}: {' '.join(aside.note.split()) or 'it was not built'}"
+            why = f"is {aside.status}: {aside.brief or 'it was not built'}"
         else:
             considered = [each.candidate.name for each in self.f.verdicts]
             declared = [*considered, *(each.name for each in self.f.aside)]
@@ -70,11 +70,18 @@ class Case:
 
     def nothing_timed(self, outcome: Outcome) -> str:
         """Say of each survivor why it cannot serve."""
-        whys = "; ".join(f"{each.name}: {each.status} ({each.note})" for each in outcome.members)
         return (
-            f"{self.title}: no member can serve: {whys}; "
+            f"{self.title}: no member can serve: {'; '.join(self.faults(outcome))}; "
             "mend a member, or override the family to serve one unchecked"
         )
+
+    def faults(self, outcome: Outcome) -> list[str]:
+        """Say of each member that cannot serve why, those with one reason together."""
+        whys: dict[str, list[str]] = {}
+        for each in outcome.members:
+            if each.status not in ("survivor", "left"):
+                whys.setdefault(f"{each.status} ({each.note})", []).append(each.name)
+        return [f"{', '.join(names)}: {why}" for why, names in whys.items()]
 
     def result(
         self,

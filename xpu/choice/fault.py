@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xpu.errors import XpuError
+from xpu.errors import XpuError, XpuPluginError
 
 FaultStatus = Literal["wrong", "failed", "hung", "crashed"]
 
@@ -36,6 +36,8 @@ class MemberFault(XpuError):  # noqa: N818 - a member's fault, not the program's
         """Return the error itself when it says its status, else one that quotes it."""
         if isinstance(error, cls):
             return error
+        if isinstance(error, XpuPluginError):  # it says itself who failed, and nothing was judged
+            return cls("failed", str(error))
         # A message may run over many lines; a note is part of one line.
         text = " ".join(str(error).split())
         name = type(error).__name__

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from xpu.spec import Device, DeviceArray, Launch
+from xpu.registry import blaming
+from xpu.spec import Device, DeviceArray, Launch, LoadedKernel
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.generic]
+
+
+LAUNCH: Final = "launcher()'s launch"
+"""What is blamed, by name, for an error that a packed launch raises."""
 
 
 @attrs.frozen
@@ -47,9 +52,22 @@ def run_job(device: Device, job: Job) -> list[Array]:
     for step in job.steps:
         kernel = device.load(step.code, step.entry)
         taken: Sequence[DeviceArray] = [buffers[index] for index in step.buffers]
-        device.launcher(kernel, step.launch, taken, step.sizes)()
-        device.synchronize()
+        launch_once(device, kernel, step.launch, taken, step.sizes)
     return [device.to_host(buffers[index]) for index in job.results]
+
+
+def launch_once(
+    device: Device,
+    kernel: LoadedKernel,
+    launch: Launch,
+    buffers: Sequence[DeviceArray],
+    sizes: Sequence[int],
+) -> None:
+    """Launch a kernel and wait until it is done."""
+    packed = device.launcher(kernel, launch, buffers, sizes)
+    with blaming(device, LAUNCH):
+        packed()
+    device.synchronize()
 
 
 def _buffer(device: Device, buffer: Array | int) -> DeviceArray:

@@ -14,11 +14,13 @@ import attrs
 
 from xpu.choice.copies import buffer_sets
 from xpu.choice.fault import MemberFault
-from xpu.choice.job import Job, Step, run_job
+from xpu.choice.job import LAUNCH, Job, Step, launch_once, run_job
 from xpu.choice.proofs import Proofs
 from xpu.choice.worker import Worker
+from xpu.errors import XpuPluginError
 from xpu.measure import KernelTimer, Turn, rotation_count
 from xpu.model import Constant, Problem, ShapeCandidate
+from xpu.registry import blaming
 from xpu.spec import Argument, Design, Device, DeviceArray, Launch
 
 if TYPE_CHECKING:
@@ -124,10 +126,15 @@ class KernelTrial:
         if proof is not None and proof.status != "well":
             raise MemberFault(proof.status, proof.note)
         self._prove_preparation()
+        if self._proofs.is_lapsed(arm.code_hash):
+            self._proofs.forget(arm.code_hash)
         try:
             fault = self._fault_of(self._run(self._job(arm), here=proof is not None))
             if fault:
                 raise MemberFault("wrong", fault)
+        except XpuPluginError as cause:
+            # Whoever failed, nobody looked at the numbers.
+            raise MemberFault.of(cause, "failed") from cause
         except MemberFault as cause:
             is_codes_own = cause.status != "wrong" or not self._subject.has_given_data
             if cause.status != "failed" and is_codes_own:
@@ -139,11 +146,16 @@ class KernelTrial:
 
     def time_ns(self, candidate: ShapeCandidate) -> float:
         """Return nanoseconds a launch, from one bracket."""
-        launches = self._launches.get(candidate.name)
-        if launches is None:
-            launches = self._launches[candidate.name] = self._prepared_launches(candidate.name)
-            self._timer.warm_up(launches, turn=self._turn)
-        return self._timer.time_ns(launches, turn=self._turn)
+        try:
+            launches = self._launches.get(candidate.name)
+            if launches is None:
+                launches = self._launches[candidate.name] = self._prepared_launches(candidate.name)
+                with blaming(self._device, LAUNCH):
+                    self._timer.warm_up(launches, turn=self._turn)
+            with blaming(self._device, LAUNCH):
+                return self._timer.time_ns(launches, turn=self._turn)
+        except XpuPluginError as cause:
+            raise MemberFault.of(cause, "failed") from cause
 
     def _prove_preparation(self) -> None:
         """Try the weight preparation by itself first: its fault is no member's."""
@@ -168,7 +180,10 @@ class KernelTrial:
 
     def _run(self, job: Job, *, here: bool) -> list[Any]:
         if here:
-            return list(run_job(self._device, job))
+            try:
+                return list(run_job(self._device, job))
+            except Exception as cause:
+                raise MemberFault.of(cause, "failed") from cause
         operations = self._subject.design.operations(self._subject.problem)
         return self._worker.run(job, work_s=operations / _OPERATIONS_PER_S)
 
@@ -250,8 +265,7 @@ class KernelTrial:
     def _prepare(self, arm: Arm, raw: DeviceArray) -> DeviceArray:
         prepared = self._device.allocate(self._subject.prepared_bytes)
         kernel = self._device.load(arm.code, arm.entry)
-        self._device.launcher(kernel, arm.launch, (raw, prepared), arm.sizes)()
-        self._device.synchronize()
+        launch_once(self._device, kernel, arm.launch, (raw, prepared), arm.sizes)
         return prepared
 
 

@@ -145,6 +145,7 @@ class ShapeChoice:
         identity: Mapping[str, str] = _NOTHING,
         memory: str = "warm",
         may_time: bool = True,
+        afresh: bool = False,
     ) -> ChoiceResult:
         """Return the member that serves a filter's problem.
 
@@ -161,6 +162,8 @@ class ShapeChoice:
             Memory mode of the probe, ``warm`` or ``cold``; part of what an answer rests on.
         may_time
             Whether a trial is allowed; without it a store's answer or the default serves.
+        afresh
+            Time although a store has an answer: it knows not of a candidate that is mended.
 
         Returns
         -------
@@ -184,12 +187,9 @@ class ShapeChoice:
             return case.result(forced, "override")
         if len(case.survivors) == 1:
             return case.result(case.default, "only")
-        recalled = self._recall(case)
-        if recalled is not None:
-            return recalled
         if probe is None or not may_time or self.is_held:
-            return self._serve_default(case)
-        return self._in_turn(case, probe)
+            return self._recall(case) or self._serve_default(case)
+        return (None if afresh else self._recall(case)) or self._in_turn(case, probe, afresh)
 
     def _recall(self, case: Case) -> ChoiceResult | None:
         store = self._store
@@ -215,12 +215,12 @@ class ShapeChoice:
             tie=entry.notes.get("tie") == _TIE[True] if is_margin else None,
         )
 
-    def _in_turn(self, case: Case, probe: TrialProbe) -> ChoiceResult:
+    def _in_turn(self, case: Case, probe: TrialProbe, afresh: bool) -> ChoiceResult:
         """Time in one's turn; whoever waited finds the answer of the one before."""
         if self._store is None:
             return self._timed(case, probe)
         with self._store.tuning_turn(case.name, self._turn_wait_s) as is_ours:
-            recalled = self._recall(case)
+            recalled = None if afresh and is_ours else self._recall(case)
             if recalled is not None:
                 return recalled
             if not is_ours:
@@ -239,10 +239,8 @@ class ShapeChoice:
                 budget_s=self._budget_s,
                 watch=watch.sample,
             ).run()
-        for member in outcome.members:
-            if member.status not in ("survivor", "left"):
-                what = (case.title, member.name, member.status, member.note)
-                _log.warning("%s: member %s: %s (%s)", *what)
+        for fault in case.faults(outcome):
+            _log.warning("%s: member %s", case.title, fault)
         decision = outcome.decision
         if decision is None:
             raise XpuLaunchException(case.nothing_timed(outcome))

@@ -18,6 +18,7 @@ import attrs
 
 from xpu.choice.decision import LOOKS, Decision, Reading, decide, is_good
 from xpu.choice.fault import MemberFault
+from xpu.errors import XpuPluginError
 from xpu.model import MemberResult, ShapeCandidate, Status
 
 LEAST_ROUNDS: Final = 5
@@ -42,7 +43,8 @@ class TrialProbe(Protocol):
 
     It may also have ``check(candidate) -> bool``: whether the candidate computes what it
     should. Either may raise: the candidate is then `failed`, or `wrong` from a check,
-    unless a `MemberFault` says otherwise.
+    unless a `MemberFault` says otherwise. An `XpuPluginError` ends the trial: what fails is
+    common to all candidates, and none of them is to blame.
     """
 
     def time_ns(self, candidate: ShapeCandidate) -> float:
@@ -143,6 +145,8 @@ class Trial:
             try:
                 if not check(arm.candidate):
                     arm.fault = MemberFault("wrong", "its output is not the reference's")
+            except XpuPluginError:
+                raise
             except Exception as error:
                 arm.fault = MemberFault.of(error, "wrong")
 
@@ -177,6 +181,8 @@ class Trial:
             arm = self._arms[index]
             try:
                 row[index] = float(self._probe.time_ns(arm.candidate))
+            except XpuPluginError:
+                raise
             except Exception as error:
                 arm.fault = MemberFault.of(error, "failed")
                 self._readmit()

@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from xpu.choice.fault import MemberFault
 from xpu.choice.job import Job
+from xpu.registry import bare, owner_of
 
 if TYPE_CHECKING:
     from xpu.spec import Backend
@@ -47,8 +48,8 @@ class Worker:
     """The parent's side: one child process at a time, started when first needed."""
 
     def __init__(self, backend: Backend, index: int, *, deadline_s: float | None = None) -> None:
-        cls = type(backend)
-        self._birth = (cls.__module__, cls.__qualname__, index)
+        cls = type(bare(backend))
+        self._birth = (cls.__module__, cls.__qualname__, index, owner_of(backend))
         self._deadline_s = JOB_DEADLINE_S if deadline_s is None else deadline_s
         self._process: subprocess.Popen[bytes] | None = None
         # Ends the process also when this object goes without being closed.
@@ -119,7 +120,7 @@ class Worker:
                 [sys.executable, "-P", "-m", "xpu.choice.worker_child"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=None if environ.get("XPU_TRACEBACK") == "1" else subprocess.DEVNULL,
                 env=environ,
             )
             self._end = weakref.finalize(self, _ended, self._process)

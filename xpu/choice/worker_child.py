@@ -14,8 +14,10 @@ import signal
 import sys
 from typing import IO, Any, Final
 
+from xpu.choice.fault import MemberFault
 from xpu.choice.job import run_job
 from xpu.choice.worker import LENGTH, Gone, send
+from xpu.registry import guarded
 
 _GRACE_S: Final = 1.0
 """Seconds past the deadline after which a job ends its process: the parent's turn is first."""
@@ -23,14 +25,14 @@ _GRACE_S: Final = 1.0
 
 def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
     """Run jobs until the parent closes the pipe."""
-    module, qualname, index = _take(commands)
+    module, qualname, index, owner = _take(commands)
     try:
         place: Any = importlib.import_module(module)
         for part in qualname.split("."):
             place = getattr(place, part)
-        device = place().open(index)
+        device = guarded(place(), owner).open(index)
     except Exception as cause:
-        send(answers, ("error", f"{type(cause).__name__}: {cause}"))
+        send(answers, ("error", _told(cause)))
         return
     send(answers, ("ready", None))
     while True:
@@ -44,9 +46,13 @@ def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
         try:
             send(answers, ("done", run_job(device, job)))
         except Exception as cause:
-            send(answers, ("error", f"{type(cause).__name__}: {cause}"))
+            send(answers, ("error", _told(cause)))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _told(cause: Exception) -> str:
+    return MemberFault.of(cause, "failed").note
 
 
 def _take(pipe: IO[bytes]) -> Any:

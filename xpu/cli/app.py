@@ -97,6 +97,8 @@ def _status(arguments: list[str]) -> int:
         return _fail(_told(error), 2 if isinstance(error, XpuConfigError) else 1)
     except OSError as error:
         return _fail(f"a file or the output cannot be read or written: {error}", 1)
+    except MemoryError as error:
+        return _fail(f"the memory does not suffice: {error}; give smaller sizes", 1)
     except Exception as error:
         return _unexpected(error)
     return status if isinstance(status, int) else 0

@@ -15,6 +15,7 @@ from xpu.cli.output import (
     nanoseconds,
     print_json,
     print_table,
+    say_where_more_is,
 )
 from xpu.errors import XpuConfigError
 
@@ -63,7 +64,7 @@ def bench(
     if as_json:
         print_json(document)
     else:
-        _print(document)
+        _print(document, {member.name: member.brief for member in result.members})
 
 
 def _measured(result: ChoiceResult) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def _note(result: ChoiceResult) -> str:
     return "; ".join(filter(None, notes))
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: dict[str, Any], notes: dict[str, str]) -> None:
     def rate(amount: int, median_ns: float | None) -> str | None:
         return f"{amount / median_ns:.1f}" if amount and median_ns else None
 
@@ -129,11 +130,12 @@ def _print(document: dict[str, Any]) -> None:
                 rate(document["bytes"], member["median_ns"]),
                 member["rounds"],
                 marks.get(member["name"], ""),
-                member["note"],
+                notes[member["name"]],
             ]
             for member in document["members"]
         ],
     )
+    say_where_more_is(notes.values())
     if document["margin_permille"] is not None:
         click.echo(f"margin {margin(document['margin_permille'], is_tie=document['tie'])}")
     if document["note"]:

@@ -8,13 +8,18 @@ import attrs
 import click
 
 from xpu.cli.output import json_option, print_json, print_table
+from xpu.errors import XpuError
 
 
 @click.command()
 @click.option("--backend", help="Backend; every available one when left out.")
 @json_option
-def device(backend: str | None, as_json: bool) -> None:
-    """Show what each device reports; what a driver does not tell is absent."""
+@click.pass_context
+def device(ctx: click.Context, backend: str | None, as_json: bool) -> None:
+    """Show what each device reports; what a driver does not tell is absent.
+
+    A backend that cannot list its devices is told of; the status is 1 then.
+    """
     from xpu.orchestrator import availability_of, pick_backend
     from xpu.registry import default_registry
 
@@ -22,14 +27,29 @@ def device(backend: str | None, as_json: bool) -> None:
     if backend is not None:
         chosen = [pick_backend(registry, backend)]
     else:
-        chosen = [one for one in registry.backends.values() if availability_of(one).is_available]
-    found = [_facts(facts) for one in chosen for facts in one.devices()]
+        everyone = map(registry.backend, registry.backends)
+        chosen = [one for one in everyone if availability_of(one).is_available]
+    found: list[dict[str, Any]] = []
+    errors: list[XpuError] = []
+    for one in chosen:
+        try:
+            found += [_facts(facts) for facts in one.devices()]
+        except XpuError as error:
+            errors.append(error)
     if as_json:
         print_json(found)
-        return
+    else:
+        _print(found, errors)
+    for each in errors:
+        click.echo(f"xpu: {each}", err=True)
+    if errors:
+        ctx.exit(1)
+
+
+def _print(found: list[dict[str, Any]], errors: list[XpuError]) -> None:
     for number, facts in enumerate(found):
         print_table(f"{facts['backend']}, device {number}", ["fact", "value"], list(facts.items()))
-    if not found:
+    if not found and not errors:
         click.echo("no device; see: xpu doctor")
 
 

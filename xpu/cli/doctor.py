@@ -28,7 +28,7 @@ def doctor(as_json: bool) -> None:
     document = {
         "version": __version__,
         "plugins": [attrs.asdict(record) for record in registry.records],
-        "backends": [_backend(backend) for backend in registry.backends.values()],
+        "backends": [_backend(registry.backend(name)) for name in registry.backends],
         "config": [str(path) for path in settings.origins],
         "dormant": dict(settings.dormant),
         "store": None if store_directory() is None else str(store_directory()),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpu.cli.output import cell, device_options, json_option, print_json, print_table
+from xpu.cli.output import (
+    cell,
+    device_options,
+    json_option,
+    print_json,
+    print_table,
+    say_where_more_is,
+)
 
 if TYPE_CHECKING:
     from xpu.filter import ShapeFilter
@@ -113,11 +120,12 @@ def _print(shapes: ShapeFilter) -> None:
         for verdict in shapes.verdicts
     ]
     blanks = [None] * (2 + len(records))
-    rows += [[one.name, one.status, one.note, *blanks] for one in shapes.aside]
+    rows += [[one.name, one.status, one.brief, *blanks] for one in shapes.aside]
     print_table(
         f"{shapes.name} {shapes.problem.key}",
         ["member", "status", "why", "need", "limit", *records],
         rows,
     )
+    say_where_more_is(one.brief for one in shapes.aside)
     if shapes.refusal():  # the table has said why
         click.echo(f"{shapes.name}: nothing can be launched for {shapes.problem.key}")

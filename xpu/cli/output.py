@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 ABSENT: Final = "-"
+_MORE: Final = "… stands for more of a text: see --json, and of a compiler's: xpu build FAMILY"
 _OUTPUT: Final = "xpu.output"
 _UNBOUNDED: Final = 1_000_000
 # Stands for a blank inside an item while rich folds at blanks; in no text of ours.
@@ -153,6 +154,12 @@ def visible(text: str) -> str:
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def say_where_more_is(notes: Iterable[str]) -> None:
+    """Say, once for all notes, where the rest is of those that are cut."""
+    if any(note.endswith("…") for note in notes):
+        click.echo(_MORE)
 
 
 def nanoseconds(value: float | None) -> str:

@@ -135,7 +135,7 @@ def _opened(
     if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises on a name that is too long
         found = "is no regular file" if os.path.lexists(path) else "does not exist"
         raise XpuConfigError(f"--model {path} {found}; give the path of a model file")
-    for source in registry.problem_sources.values():
+    for source in map(registry.problem_source, registry.problem_sources):
         if source.accepts(path):
             model = source.open(path)
             try:

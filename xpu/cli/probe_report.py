@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xpu.cli.output import margin, nanoseconds, print_table, visible
+from xpu.cli.output import margin, nanoseconds, print_table, say_where_more_is, visible
 
 if TYPE_CHECKING:
     from xpu.model import ChoiceResult, MemberResult
@@ -58,8 +58,10 @@ def print_report(
             ["problem", "winner", "source", "margin", "time", "survivors", "pruned", "others"],
             [_row(result) for result in results],
         )
-    for line in _sentences(outcomes):
+    sentences = _sentences(outcomes)
+    for line in sentences:
         click.echo(visible(line))
+    say_where_more_is(sentences)
     contended = _contended([outcome.result for outcome in outcomes if outcome.result])
     if contended:
         click.echo(contended)
@@ -91,7 +93,7 @@ def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
             about.setdefault((family, same), {})[problem] = note
         for member in result.members:
             if member.note and member.status not in ("survivor", "left"):
-                note = f"{member.status}: {member.note}"
+                note = f"{member.status}: {member.brief}"
                 about.setdefault((f"{family} {member.name}", note), {})[""] = note
     return [
         f"{' '.join([subject, ', '.join(notes)]).rstrip()}: {next(iter(notes.values()))}"

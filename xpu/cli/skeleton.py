@@ -23,7 +23,8 @@ import attrs
 from xpu.errors import XpuConfigError, XpuError
 from xpu.spec import ENTRY_POINT_GROUP
 
-KINDS: Final = ("backend", "family", "probe")
+_BRINGS: Final = {"backend": "backend", "family": "design", "probe": "probe"}
+KINDS: Final = tuple(_BRINGS)
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _LONGEST: Final = 40
 _SUFFIX: Final = ".in"
@@ -54,6 +55,9 @@ def write_skeleton(kind: str, name: str, into: Path) -> Skeleton:
     _check_name(name)
     package = f"xpu_{kind}_{name}"
     distribution = package.replace("_", "-")
+    holder = _holder(kind, name, distribution)
+    if holder:
+        raise XpuConfigError(f"{holder}; give another name")
     place = into / distribution
     if os.path.lexists(place):
         raise XpuConfigError(
@@ -81,13 +85,36 @@ def _check_name(name: str) -> None:
             f"{name!r} is no name for a plugin; {hint}allowed: lower-case letters, digits and "
             f"single underscores, a letter first, at most {_LONGEST} characters"
         )
+
+
+def _holder(kind: str, name: str, distribution: str) -> str:
+    """Say who has a name already that the new plugin would take; the empty text when nobody."""
+    from xpu.orchestrator import settings_for
+    from xpu.registry import default_registry
+
     for point in _installed():
         if point.name == name:
             brought = f" by {point.dist.name}" if point.dist is not None else ""
-            raise XpuConfigError(
-                f"a plugin called {name!r} is installed{brought}, and of two with one name the "
-                "second is set aside; give another name"
-            )
+            return f"a plugin called {name!r} is installed{brought}"
+    if _is_installed(distribution):
+        return f"distribution {distribution} is installed"
+    registry = default_registry()
+    brings = _BRINGS[kind]
+    owner = registry.owners.get((brings, name))
+    if owner is not None:
+        return f"{owner.brings} is brought by plugin {owner.plugin!r} of {owner.distribution}"
+    if kind == "family":
+        with suppress(XpuError):  # a configuration that cannot be read declares nothing
+            if name in settings_for(registry).families:
+                return f"family {name!r} is declared (see xpu families)"
+    return ""
+
+
+def _is_installed(distribution: str) -> bool:
+    with suppress(Exception):  # not there, or torn
+        metadata.distribution(distribution)
+        return True
+    return False
 
 
 def _installed() -> Iterator[metadata.EntryPoint]:

@@ -155,5 +155,5 @@ class ShapeFilter:
 
 
 def _aside_text(result: MemberResult) -> str:
-    note = " ".join(result.note.split())
-    return f"{result.name}: {result.status}{f' ({note})' if note else ''}"
+    note = f" ({result.brief})" if result.note else ""
+    return f"{result.name}: {result.status}{note}"

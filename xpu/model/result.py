@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 import attrs
@@ -33,6 +34,13 @@ class MemberResult:
     rounds: int = 0
     note: str = ""
     code_hash: str | None = None
+
+    @property
+    def brief(self) -> str:
+        """The note as far as one line takes it: of a compiler's text, to its first error."""
+        lines = [line.strip() for line in re.split(r"\n| \| ", self.note) if line.strip()]
+        first = next((at for at, line in enumerate(lines) if "error" in line.lower()), 0)
+        return " ".join(lines[: first + 1]) + " …" * (len(lines) > first + 1)
 
 
 @attrs.frozen

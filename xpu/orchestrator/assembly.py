@@ -24,14 +24,17 @@ from xpu.model import (
     ShapeCandidate,
     Verdict,
 )
-from xpu.registry import Registry
+from xpu.registry import Registry, made_of
 from xpu.settings import Settings
 from xpu.spec import Design, Device, Launch
 
 
 @attrs.frozen
 class Assembled:
-    """A filter that has considered a family's members, and the code of those built."""
+    """A filter that has considered a family's members, and the code of those built.
+
+    `has_lapsed`: one of them was bad before its judge was mended, and is to be tried again.
+    """
 
     family: Family
     design: Design
@@ -39,6 +42,7 @@ class Assembled:
     filter: ShapeFilter
     built: Mapping[str, Built]
     launches: Mapping[str, Launch]
+    has_lapsed: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -74,13 +78,24 @@ class Assembly:
         self.facts = device.facts
         self.adaptor = adaptor
         identity = device.identity()
-        context = f"{identity.get('device', '')} {identity.get('driver', '')}"
-        self.proofs = Proofs(adaptor.cache.directory / "proofs", context)
+        self._context = f"{identity.get('device', '')} {identity.get('driver', '')}"
+        self._proofs: dict[str, Proofs] = {}
 
     @property
     def dialect(self) -> str:
         """The dialect that the backend takes."""
         return self.adaptor.backend.dialect
+
+    def proofs(self, family: Family) -> Proofs:
+        """Return what is known of the code of a family's design, as long as nobody mends it."""
+        if family.design not in self._proofs:
+            design, backend = self.registry.design(family.design), self.adaptor.backend
+            self._proofs[family.design] = Proofs(
+                self.adaptor.cache.directory / "proofs",
+                self._context,
+                lambda: f"{made_of(design)} {made_of(backend)}",
+            )
+        return self._proofs[family.design]
 
     def problem(self, family: Family, sizes: Mapping[str, int]) -> Problem:
         """Return the problem that sizes name, in the family's order.
@@ -164,7 +179,7 @@ class Assembly:
         built: dict[str, Built] = {}
         for member in family.for_dialect(self.dialect):
             result = results.get(member.name)
-            aside = self._aside(member, result, capped=member.name in capped)
+            aside = self._aside(family, member, result, capped=member.name in capped)
             if aside is not None:
                 shapes.set_aside(aside)
                 continue
@@ -178,20 +193,27 @@ class Assembly:
             for member in family.members
             if member.name in built
         }
-        return Assembled(family, design, problem, shapes, built, launches)
+        proofs = self.proofs(family)
+        has_lapsed = any(proofs.is_lapsed(one.manifest.code_hash) for one in built.values())
+        return Assembled(family, design, problem, shapes, built, launches, has_lapsed)
 
     def _aside(
-        self, member: Member, result: Built | XpuBuildError | None, *, capped: bool
+        self,
+        family: Family,
+        member: Member,
+        result: Built | XpuBuildError | None,
+        *,
+        capped: bool,
     ) -> MemberResult | None:
         """Say why a member does not reach the rules; None when it does."""
         if isinstance(result, XpuBuildError):
             return MemberResult(member.name, status="failed", note=str(result))
         if result is None:
             return MemberResult(member.name, status="capped") if capped else None
-        proof = self.proofs.find(result.manifest.code_hash)
+        proof = self.proofs(family).find(result.manifest.code_hash)
         if proof is None or proof.status == "well":
             return None
-        again = f"; delete {proof.path} to try it again" if proof.path else ""
+        again = f"; mend it, or delete {proof.path}, to try it again" if proof.path else ""
         return MemberResult(
             member.name,
             status=proof.status,

@@ -133,6 +133,8 @@ class Orchestrator:
             No member can serve; the message names each with rule, need and limit.
         XpuBuildError
             No source in the backend's dialect, or the weight preparation does not compile.
+        XpuPluginError
+            The code of a plugin failed; the message names it.
         """
         bound, key = self._binder.bound, (family, memory, *sizes.items())
         try:

@@ -198,6 +198,7 @@ class Service:
             identity=self._trials.identity(assembled),
             memory=memory,
             may_time=may_time,
+            afresh=assembled.has_lapsed,
         )
 
     @contextmanager

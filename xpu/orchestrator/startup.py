@@ -41,7 +41,7 @@ def pick_backend(registry: Registry, name: str | None) -> Backend:
             raise XpuLaunchException(f"backend {name!r}: {_why(state)}")
         return backend
     reasons = []
-    for backend in registry.backends.values():
+    for backend in map(registry.backend, registry.backends):
         if backend.is_by_name_only:
             continue
         state = availability_of(backend)
@@ -58,7 +58,7 @@ def availability_of(backend: Backend) -> Availability:
     try:
         return backend.availability()
     except Exception as error:
-        return Availability(False, f"asked whether it can be used, it raised {error!r}")
+        return Availability(False, str(error))
 
 
 def _why(state: Availability) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -13,12 +13,13 @@ from xpu.adaptor import Built
 from xpu.choice import Arm, KernelTrial, MemberFault, Subject, Worker
 from xpu.choice.shape_choice import BUDGET_S
 from xpu.choice.trial import Trial
-from xpu.errors import XpuConfigError, XpuLaunchException
+from xpu.errors import XpuConfigError, XpuLaunchException, XpuPluginError
 from xpu.measure import KernelTimer
 from xpu.model import Family, MemberResult, ShapeCandidate, nearest
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.weights import Preparer
-from xpu.spec import Device
+from xpu.registry import fault_of
+from xpu.spec import Argument, Device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,7 @@ class LazyTrial:
 
     def __init__(self, make: Callable[[], KernelTrial]) -> None:
         self._make = make
-        self._made: KernelTrial | MemberFault | None = None
+        self._made: KernelTrial | MemberFault | XpuPluginError | None = None
 
     def check(self, candidate: ShapeCandidate) -> bool:
         """Check a member; see `KernelTrial.check`."""
@@ -50,10 +51,12 @@ class LazyTrial:
         if self._made is None:
             try:
                 self._made = self._make()
+            except XpuPluginError as error:
+                self._made = error
             except Exception as error:
                 # It would fail for every member alike, and is no member's fault.
                 self._made = MemberFault.of(error, "failed")
-        if isinstance(self._made, MemberFault):
+        if isinstance(self._made, Exception):
             raise self._made
         return self._made
 
@@ -97,9 +100,9 @@ class Trials:
             return made
 
     def _refuse_condemned(self, family: Family, built: Built) -> None:
-        proof = self._assembly.proofs.find(built.manifest.code_hash)
+        proof = self._assembly.proofs(family).find(built.manifest.code_hash)
         if proof is not None and proof.status != "well":
-            again = f"; delete {proof.path} to try it again" if proof.path else ""
+            again = f"; mend it, or delete {proof.path}, to try it again" if proof.path else ""
             raise XpuLaunchException(
                 f"family {family.name!r}: its weight preparation {proof.status}: "
                 f"{proof.note}{again}"
@@ -151,7 +154,7 @@ class Trials:
             self._device,
             _subject(assembled, data, rng, preparer),
             {name: self._arm(assembled, name) for name in assembled.built},
-            proofs=self._assembly.proofs,
+            proofs=self._assembly.proofs(assembled.family),
             worker=self._worker,
             timer=self.timer,
             rng=rng,
@@ -171,19 +174,34 @@ class Trials:
 
 def _check_data(assembled: Assembled, data: Arrays) -> None:
     """Refuse arrays that a launch would read beyond: a member would be blamed for the crash."""
-    shapes = assembled.design.shapes(assembled.problem, assembled.family.constants)
-    read = {each.name: each for each in assembled.design.arguments if each.access != "write"}
     where = f"{assembled.family.name} {assembled.problem.key}: data"
-    for name, array in data.items():
+    read = [each.name for each in _read(assembled)]
+    for name in data:
         if name not in read:
             raise XpuConfigError(
                 f"{where}: no argument that is read is called {name!r}; {nearest(name, read)}"
             )
-        wanted = (tuple(shapes[name]), read[name].dtype)
-        if (given := (tuple(array.shape), str(array.dtype))) != wanted:
-            raise XpuConfigError(
-                f"{where}: {name!r} is {wanted[1]} {wanted[0]}, given {given[1]} {given[0]}"
-            )
+    why = _misfit(assembled, data)
+    if why:
+        raise XpuConfigError(f"{where}: {why}")
+
+
+def _read(assembled: Assembled) -> list[Argument]:
+    return [each for each in assembled.design.arguments if each.access != "write"]
+
+
+def _misfit(assembled: Assembled, data: Mapping[str, Any]) -> str:
+    """Say which array is not what a launch reads; the empty text when all are."""
+    shapes = assembled.design.shapes(assembled.problem, assembled.family.constants)
+    for argument in _read(assembled):
+        array: Any = data.get(argument.name)
+        wanted = f"{argument.dtype} {tuple(shapes[argument.name])}"
+        given = type(array).__name__
+        if hasattr(array, "dtype") and hasattr(array, "shape"):
+            given = f"{array.dtype} {tuple(array.shape)}"
+        if argument.name in data and given != wanted:
+            return f"{argument.name!r} is {wanted}, given {given}"
+    return ""
 
 
 def _subject(
@@ -194,6 +212,10 @@ def _subject(
 ) -> Subject:
     design, family, problem = assembled.design, assembled.family, assembled.problem
     inputs = dict(design.data(problem, family.constants, rng))
+    missing = [each.name for each in _read(assembled) if each.name not in inputs]
+    why = f"nothing for {', '.join(missing)}" if missing else _misfit(assembled, inputs)
+    if why:
+        raise fault_of(design, "data()", f"gave what no launch can read: {why}")
     inputs.update(data or {})
     subject = Subject(design, family.constants, problem, inputs, has_given_data=bool(data))
     if preparer is None:

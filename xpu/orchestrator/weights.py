@@ -9,7 +9,8 @@ import attrs
 
 from xpu.adaptor import Built
 from xpu.choice import Arm
-from xpu.errors import XpuLaunchException
+from xpu.choice.job import launch_once
+from xpu.errors import XpuLaunchException, XpuPluginError
 from xpu.model import Family
 from xpu.spec import Argument, Design, Device, DeviceArray, Launch
 
@@ -112,13 +113,16 @@ class Preparer:
         try:
             sizes = self._preparation.sizes(array.shape, self._constants)
             nbytes = self.prepared_bytes(array.shape)
-        except (ValueError, TypeError) as cause:
+        except (ValueError, TypeError, XpuPluginError) as error:
+            why = error.__cause__ if isinstance(error, XpuPluginError) else error
+            if not isinstance(why, ValueError | TypeError):
+                raise
+            # Weights of another shape than the design unpacks are the caller's mistake.
             raise XpuLaunchException(
-                f"{where}: argument {name!r} cannot have the shape {array.shape}: {cause}"
-            ) from cause
+                f"{where}: argument {name!r} cannot have the shape {array.shape}: {why}"
+            ) from why
         prepared = self._device.allocate(nbytes)
-        self._device.launcher(self._kernel, Launch(), (array, prepared), sizes)()
-        self._device.synchronize()
+        launch_once(self._device, self._kernel, Launch(), (array, prepared), sizes)
         return PreparedWeights(prepared, array.shape, self.code_hash)
 
 

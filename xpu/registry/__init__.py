@@ -6,6 +6,19 @@ and nothing here asks a backend for a device.
 """
 
 from xpu.registry.discover import default_registry, load_plugins
+from xpu.registry.guard import Owner, bare, blaming, fault_of, guarded, owner_of
+from xpu.registry.made_of import made_of
 from xpu.registry.registry import Registry
 
-__all__ = ["Registry", "default_registry", "load_plugins"]
+__all__ = [
+    "Owner",
+    "Registry",
+    "bare",
+    "blaming",
+    "default_registry",
+    "fault_of",
+    "guarded",
+    "load_plugins",
+    "made_of",
+    "owner_of",
+]

@@ -43,7 +43,7 @@ def checked_items(hook: str, results: Iterable[object]) -> tuple[Any, ...]:
     items: list[object] = []
     for result in results:
         if isinstance(result, str | bytes) or not isinstance(result, Iterable):
-            raise TypeError(f"{hook} returned {_shown(result)}, not a list of {_kind(hook)}")
+            raise TypeError(f"{hook} returned {shown(result)}, not a list of {_kind(hook)}")
         items.extend(result)
     if hook == "xpu_config":
         return tuple(_config_file(item) for item in items)
@@ -54,14 +54,15 @@ def _kind(hook: str) -> str:
     return _WANTED[hook][0].__name__ if hook in _WANTED else "Path"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Write a value for a message, cut where it is long."""
     text = repr(value)
     return f"{text[:77]}..." if len(text) > 80 else text
 
 
 def _config_file(item: object) -> Path:
     if not isinstance(item, str | os.PathLike):
-        raise TypeError(f"xpu_config gave {_shown(item)}, which is not a Path")
+        raise TypeError(f"xpu_config gave {shown(item)}, which is not a Path")
     path = Path(os.fspath(item))
     if not path.is_file():
         raise FileNotFoundError(f"xpu_config gave {path}, and there is no such file")
@@ -71,11 +72,11 @@ def _config_file(item: object) -> Path:
 def _checked(hook: str, item: object) -> object:
     wanted, texts, sequences = _WANTED[hook]
     if not isinstance(item, wanted):
-        raise TypeError(f"{hook} gave {_shown(item)}, which is not a {wanted.__name__}")
+        raise TypeError(f"{hook} gave {shown(item)}, which is not a {wanted.__name__}")
     for attribute in texts:
         value = getattr(item, attribute, None)
         if not isinstance(value, str) or not value.strip():
-            raise TypeError(f"{_where(hook, item)}: {attribute} is {_shown(value)}, not a text")
+            raise TypeError(f"{_where(hook, item)}: {attribute} is {shown(value)}, not a text")
     for attribute in sequences:
         _texts(getattr(item, attribute, None), f"{_where(hook, item)}: {attribute}")
     if isinstance(item, Design):
@@ -88,13 +89,13 @@ def _checked(hook: str, item: object) -> object:
 def _check_added(source: KernelSource, where: str) -> None:
     added = source.preparation
     if added is not None and not isinstance(added, KernelSource):
-        raise TypeError(f"{where}: preparation is {_shown(added)}, not a KernelSource or None")
+        raise TypeError(f"{where}: preparation is {shown(added)}, not a KernelSource or None")
     if added is not None and added.dialect != source.dialect:
         raise TypeError(
             f"{where}: its preparation is in dialect {added.dialect!r}, not {source.dialect!r}"
         )
     if source.launch is not None and not callable(source.launch):
-        raise TypeError(f"{where}: launch is {_shown(source.launch)}, not a function or None")
+        raise TypeError(f"{where}: launch is {shown(source.launch)}, not a function or None")
 
 
 def _where(hook: str, item: object) -> str:
@@ -103,4 +104,4 @@ def _where(hook: str, item: object) -> str:
 
 def _texts(value: object, what: str) -> None:
     if not isinstance(value, tuple | list) or not all(isinstance(text, str) for text in value):
-        raise TypeError(f"{what} is {_shown(value)}, not a tuple of texts")
+        raise TypeError(f"{what} is {shown(value)}, not a tuple of texts")

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import attrs
 
-from xpu.errors import XpuConfigError, XpuPluginError
+from xpu.errors import XpuConfigError
 from xpu.model import DEVICE_FACT_NAMES, PluginRecord, Problem, nearest
-from xpu.registry.contribution import Contribution, Found, cause_of, collect, log
+from xpu.registry.contribution import Contribution, Found, collect, log
+from xpu.registry.guard import Owner, guarded
 from xpu.spec.backend import Backend
 from xpu.spec.design import Design, KernelSource, Launch
 from xpu.spec.probe import Probe
@@ -32,6 +33,9 @@ def _frozen(mapping: Mapping[Any, Any]) -> Mapping[Any, Any]:
 class Registry:
     """What the plugins of this process bring, by name.
 
+    The mappings hold it as it was brought. What is looked up by name is at arm's length: a
+    fault in it is an `XpuPluginError` that names the plugin.
+
     Attributes
     ----------
     records
@@ -42,6 +46,8 @@ class Registry:
         TOML files that plugins ship, with the plugin's name, in loading order.
     kernel_sources
         Further dialects of designs, by (design, dialect).
+    owners
+        Whose each of them is, by kind and name.
     """
 
     records: tuple[PluginRecord, ...] = ()
@@ -53,6 +59,7 @@ class Registry:
     kernel_sources: Mapping[tuple[str, str], KernelSource] = attrs.field(
         factory=dict, converter=_frozen
     )
+    owners: Mapping[tuple[str, object], Owner] = attrs.field(factory=dict, converter=_frozen)
 
     @classmethod
     def from_plugins(cls, plugins: Iterable[tuple[str, object, str]]) -> Registry:
@@ -96,15 +103,19 @@ class Registry:
         XpuConfigError
             No loaded plugin brings it; the message gives the nearest name.
         """
-        return self._named("backend", self.backends, name)
+        return self._owned("backend", self.backends, name)
 
     def design(self, name: str) -> Design:
         """Return a design by name; raises as `backend` does."""
-        return self._named("design", self.designs, name)
+        return self._owned("design", self.designs, name)
 
     def probe(self, name: str) -> Probe:
         """Return a probe by name; raises as `backend` does."""
         return self._named("probe", self.probes, name)
+
+    def problem_source(self, name: str) -> ProblemSource:
+        """Return a reader of model files by name; raises as `backend` does."""
+        return self._owned("problem source", self.problem_sources, name)
 
     def source_for(self, design: str, dialect: str) -> KernelSource | None:
         """Return a design's source in a dialect, its own or one that a plugin adds.
@@ -117,18 +128,14 @@ class Registry:
         Raises
         ------
         XpuPluginError
-            The design raised when asked for a source that it announces.
+            The design cannot give a source that it announces.
         """
-        own = self.designs.get(design)
-        if own is None or dialect not in own.dialects():
-            return self.kernel_sources.get((design, dialect)) if own is not None else None
-        try:
+        if design not in self.designs:
+            return None
+        own = self.design(design)
+        if dialect in own.dialects():
             return own.source(dialect)
-        except Exception as error:
-            raise XpuPluginError(
-                f"design {design!r} announces dialect {dialect!r} and could not give its source: "
-                f"{cause_of(error)}"
-            ) from error
+        return self.kernel_sources.get((design, dialect))
 
     def preparation_for(self, design: str, dialect: str) -> KernelSource | None:
         """Return a design's preparing kernel in a dialect; None where weights stay as they are.
@@ -136,7 +143,7 @@ class Registry:
         Raises
         ------
         XpuPluginError
-            The design raised when asked for a source that it announces.
+            The design cannot give a source that it announces.
         """
         own = self.design(design)
         if own.preparation is None:
@@ -144,13 +151,7 @@ class Registry:
         if dialect not in own.dialects():
             added = self.kernel_sources.get((design, dialect))
             return None if added is None else added.preparation
-        try:
-            return own.preparation.source(dialect)
-        except Exception as error:
-            raise XpuPluginError(
-                f"design {design!r} announces dialect {dialect!r} and could not give the source of "
-                f"its preparation: {cause_of(error)}"
-            ) from error
+        return own.preparation.source(dialect)
 
     def launch_for(
         self, design: str, dialect: str, member: Mapping[str, int], problem: Problem
@@ -160,7 +161,12 @@ class Registry:
         added = self.kernel_sources.get((design, dialect))
         if dialect in own.dialects() or added is None or added.launch is None:
             return own.launch(dialect, member, problem)
-        return added.launch(member, problem)
+        owner = self.owners.get(("kernel source", (design, dialect)))
+        launch = cast("Callable[..., Launch]", guarded(added, owner).launch)
+        return launch(member, problem)
+
+    def _owned(self, kind: str, mapping: Mapping[str, T], name: str) -> T:
+        return guarded(self._named(kind, mapping, name), self.owners.get((kind, name)))
 
     def _named(self, kind: str, mapping: Mapping[str, T], name: str) -> T:
         if name in mapping:
@@ -283,5 +289,10 @@ def _registry(records: list[PluginRecord], accepted: list[Contribution]) -> Regi
         config_files=tuple((given.found.name, path) for given in accepted for path in given.config),
         kernel_sources={
             (it.design or "", it.dialect): it for given in accepted for it in given.kernel_sources
+        },
+        owners={
+            (kind, name): Owner(given.found.name, given.found.distribution, f"{kind} {name!r}")
+            for given in accepted
+            for kind, name in _claims(given)
         },
     )

@@ -22,8 +22,9 @@ class BackendSuite(CompilerTests, DeviceTests, ArrayTests, LaunchTests, TimerTes
         The backend's class.
     kernels
         The kit's kernels in the backend's own dialect, as ``KernelSource(dialect, text,
-        design=NAME)`` for the designs ``kit_table``, ``kit_in_place``, ``kit_matrix`` and
-        ``kit_verbs``; without a name it is ``kit_table``'s. The kit has those in `c` and `simt`.
+        design=NAME)``: ``kit_table`` (which it is without a name), ``kit_in_place``, and of
+        ``kit_matrix``, ``kit_verbs``, ``kit_phases`` and ``kit_isa`` those that the dialect has
+        the means for. The kit has its kernels in `c` and `simt`.
     target
         What to compile for on a machine without a device of the backend.
     environment

@@ -6,6 +6,7 @@ import importlib
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -20,6 +21,16 @@ from xpu.testing.workbench import Workbench
 
 BROKEN: Final = "#error this kernel does not compile\n)]} = (\n"
 """A text that is no program in any dialect."""
+
+_FRAME: Final = """
+#include "xpu_c.h"
+XPU_KERNEL
+{
+    volatile int64_t kept[512];
+    for (int i = 0; i < 512; i++) kept[i] = sizes[0];
+}
+"""
+"""A kernel that has a stack frame in the dialect `c`."""
 
 _BARE: Final = """
 import importlib, sys
@@ -44,16 +55,14 @@ class CompilerTests(BackendFixtures):
         common = set(one.further_facts) & DEVICE_FACT_NAMES
         assert not common, f"further_facts: {common} are facts that every backend may report"
 
-    def test_its_class_is_found_by_name_and_called_without_arguments(
-        self, bench: Workbench
-    ) -> None:
-        cls = type(bench.backend)
+    def test_its_class_is_found_by_name_and_called_without_arguments(self, tmp_path: Path) -> None:
+        cls = self.backend
         place: Any = importlib.import_module(cls.__module__)
         for part in cls.__qualname__.split("."):
             assert part != "<locals>", "a worker process cannot find a class within a function"
             place = getattr(place, part)
         assert place is cls
-        assert place().name == bench.backend.name
+        assert self.made_bench(tmp_path).backend.name == cls().name
 
     def test_availability_is_said_and_never_raised(self, bench: Workbench) -> None:
         start = time.monotonic()
@@ -77,18 +86,33 @@ class CompilerTests(BackendFixtures):
         assert done.returncode == 0, f"with nothing on PATH:\n{done.stderr}"
 
     def test_the_compiler_says_what_a_build_rests_on(self, bench: Workbench) -> None:
-        for one in (bench.compiler, type(bench.backend)().compiler()):
+        try:
+            compilers = bench.backend.compiler(), type(bench.backend)().compiler()
+        except XpuBuildError as error:
+            pytest.skip(f"backend {bench.backend.name!r} has no compiler here: {error}")
+        for one in compilers:
             assert isinstance(one.identity, str)
             assert one.identity, "identity: compiler and version"
-            assert one.identity == bench.compiler.identity
-            fingerprint = one.fingerprint(bench.target)
-            assert isinstance(fingerprint, str)
-            assert fingerprint == bench.compiler.fingerprint(bench.target), "it differs each time"
+            assert isinstance(one.fingerprint(bench.target), str)
+        first, other = compilers
+        assert first.identity == other.identity, "identity differs each time"
+        prints = [one.fingerprint(bench.target) for one in compilers]
+        assert prints[0] == prints[1], "fingerprint() differs each time"
+
+    def test_every_kernel_of_the_kit_compiles(self, bench: Workbench) -> None:
+        for name in ("kit_table", "kit_in_place"):
+            assert name in dict(bench.at_hand()), (
+                f"there is no kernel for {name!r} in dialect {bench.backend.dialect!r}; hand one "
+                f"in: kernels = (KernelSource({bench.backend.dialect!r}, text, design={name!r}),)"
+            )
+        told = [bench.compile_fault(name, member) for name, member in bench.at_hand()]
+        assert not any(told), "\n".join(filter(None, told))
 
     def test_compiling_needs_no_device(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unit, target = bench.unit(), bench.target
+        bench.code()
         for name in ("open", "devices", "availability"):
             monkeypatch.setattr(type(bench.backend), name, _asked(name))
         fresh: Backend = type(bench.backend)()
@@ -97,13 +121,13 @@ class CompilerTests(BackendFixtures):
 
     def test_the_same_input_gives_the_same_bytes(self, bench: Workbench) -> None:
         unit = bench.unit()
+        bench.code()
         (first,), (second,) = bench.compiled(unit), bench.compiled(unit)
-        assert isinstance(first, CompiledCode), str(first)
-        assert first.code, "there is no code"
         assert first.code == second.code, "an answer rests on the hash of the code"
         assert first.facts == second.facts
 
     def test_a_batch_keeps_its_order_and_an_error_its_place(self, bench: Workbench) -> None:
+        bench.code()
         good = bench.unit()
         broken = attrs.evolve(good, kernel="kit_table.broken", text=BROKEN)
         other = attrs.evolve(good, entry="xpu_kit_other")
@@ -115,6 +139,7 @@ class CompilerTests(BackendFixtures):
         assert results[2].code == bench.compiled(other)[0].code
 
     def test_an_unknown_target_is_an_error_in_its_place(self, bench: Workbench) -> None:
+        bench.code()
         (result,) = bench.compiler.compile([bench.unit()], "no_part_on_earth", deadline_s=120)
         assert isinstance(result, XpuBuildError), result
         assert "no_part_on_earth" in str(result), "the error does not name the target"
@@ -135,7 +160,8 @@ class CompilerTests(BackendFixtures):
     def test_what_was_read_from_the_code_survives_the_cache(
         self, bench: Workbench, tmp_path: Any
     ) -> None:
-        family = bench.settings.family(bench.design("kit_table").name)
+        bench.code()
+        family = bench.settings.family("kit_table")
         builts = []
         for _ in range(2):
             adaptor = Adaptor(bench.backend, bench.registry, BuildCache(tmp_path))
@@ -146,12 +172,17 @@ class CompilerTests(BackendFixtures):
         assert builts[0].facts == builts[1].facts
 
     def test_a_fact_of_the_code_is_read_or_absent(self, bench: Workbench) -> None:
+        bench.code()
         (result,) = bench.compiled(bench.unit())
-        assert isinstance(result, CompiledCode), str(result)
         facts = result.facts
         assert isinstance(facts, KernelFacts)
         assert facts.registers is None or facts.registers <= 1 << 12, "registers are per thread"
         no_frame = facts.stack_bytes == 0 and facts.registers is None
+        # A kernel of a host may need no frame, and then 0 was read.
+        if no_frame and bench.backend.dialect == "c":
+            (result,) = bench.compiled(attrs.evolve(bench.unit(), text=_FRAME))
+            assert isinstance(result, CompiledCode), result
+            no_frame = result.facts.stack_bytes == 0
         assert not no_frame, "stack_bytes is 0 and nothing else was read: leave it absent"
         named = [buffer.name for buffer in result.buffers]
         expected = [argument.name for argument in bench.unit().arguments]

@@ -13,7 +13,7 @@ import pytest
 from xpu.errors import XpuLaunchException
 from xpu.spec import Device, DeviceArray
 from xpu.store.names import UNKNOWN, device_key
-from xpu.testing.backend_fixtures import BackendFixtures
+from xpu.testing.backend_fixtures import BackendFixtures, opened_device
 from xpu.testing.workbench import Workbench
 
 _SENTINELS: Final = frozenset({2**31 - 1, 2**32 - 1, 2**63 - 1, 2**64 - 1})
@@ -24,6 +24,11 @@ SIZES: Final = (0, 1, 3, 4097, (3 << 20) + 5)
 
 class DeviceTests(BackendFixtures):
     """Facts and memory."""
+
+    def test_an_available_backend_opens_its_device(self, bench: Workbench) -> None:
+        opened = opened_device(bench)
+        assert isinstance(opened, Device), opened
+        opened.close()
 
     def test_the_open_device_has_the_facts_that_were_listed(
         self, bench: Workbench, device: Device
@@ -76,6 +81,21 @@ class DeviceTests(BackendFixtures):
         plain = device.allocate(nbytes)
         assert (plain.shape, plain.dtype) == ((nbytes,), "uint8")
         assert nbytes == 0 or plain.address != array.address
+
+    def test_memory_is_aligned_as_kernels_in_c_are_promised(
+        self, bench: Workbench, device: Device
+    ) -> None:
+        if bench.backend.dialect != "c":
+            pytest.skip(f"alignment: the dialect {bench.backend.dialect!r} promises none")
+        for nbytes in SIZES[1:]:
+            # Several, for one may lie right by luck.
+            kept = [device.allocate(nbytes, poisoned=bool(at % 2)) for at in range(8)]
+            past = [array.address % 64 for array in kept]
+            assert not any(past), (
+                f"allocate({nbytes}) gave addresses {past} bytes past a multiple of 64: kernels "
+                "load whole lines of prepared weights and would crash; allocate 64 bytes more and "
+                "begin at the first such address"
+            )
 
     @pytest.mark.parametrize(
         "dtype", ["uint8", "int8", "uint16", "float16", "int32", "float32", "int64", "float64"]

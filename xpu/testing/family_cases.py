@@ -85,7 +85,7 @@ class Cases:
         """Return one family; `problems` stand for those that are found where it is empty."""
         if name not in self._made:
             family = self.settings.family(name)
-            design = self.registry.design(family.design)
+            design = self.registry.designs[family.design]
             given = tuple(Problem(**sizes).ordered(family.problem) for sizes in problems)
             found = given or sample_problems(design, family)
             self._made[name] = Case(family, design, self.dialects[family.design], found)
@@ -111,8 +111,9 @@ def sample_problems(design: Design, family: Family) -> tuple[Problem, ...]:
                 found.append((nbytes, problem))
     if not found:
         raise XpuConfigError(
-            f"family {family.name!r} accepts no small problem that was tried; set `problems` of "
-            f"the suite, for instance problems = ({dict.fromkeys(names, 64)},)"
+            f"family {family.name!r}: of the problems that were tried, check_problem accepts none "
+            f"whose bytes_touched are at most {_MOST_BYTES} and operations {_MOST_OPERATIONS}; set "
+            f"problems = {{{family.name!r}: ({dict.fromkeys(names, 64)},)}} in the suite"
         )
 
     def oddness(item: tuple[int, Problem]) -> tuple[int, int]:

@@ -6,18 +6,21 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import pytest
 
 from xpu.adaptor.units import macros
-from xpu.errors import XpuError
 from xpu.model import Problem
 from xpu.spec import KernelSource, Launch
 from xpu.testing.family_cases import Case, Cases
 from xpu.testing.member_tests import MemberTests
-from xpu.testing.surroundings import Suite, own_surroundings
+from xpu.testing.surroundings import Suite, own_surroundings, skip_for
+
+_NOWHERE: Final = Path(os.devnull)
+_LOADS: Final = "test_the_plugin_loads_and_families_name_its_designs"
+_PROBLEMS: Final = "test_there_are_problems_to_try"
 
 
 class FamilyFixtures(Suite):
@@ -27,7 +30,7 @@ class FamilyFixtures(Suite):
     config: ClassVar[Sequence[Path]] = ()
     families: ClassVar[Sequence[str] | None] = None
     problems: ClassVar[Mapping[str, Sequence[Mapping[str, int]]]] = {}
-    _collected: ClassVar[tuple[list[str], list[tuple[str, str]]]]
+    _collected: ClassVar[tuple[list[str], list[tuple[str, str]], str]]
 
     @classmethod
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
@@ -36,22 +39,33 @@ class FamilyFixtures(Suite):
         if not wanted or metafunc.cls is None:
             return
         suite: type[FamilyFixtures] = metafunc.cls
-        names, pairs = suite.collected()
+        names, pairs, none = suite.collected()
+        skipped = pytest.mark.skip(reason=none)
         if "backend_name" in wanted:
-            metafunc.parametrize(("family_name", "backend_name"), pairs)
+            metafunc.parametrize(
+                ("family_name", "backend_name"),
+                pairs or [pytest.param("none", "none", marks=skipped)],
+            )
         else:
-            metafunc.parametrize("family_name", names)
+            metafunc.parametrize("family_name", names or [pytest.param("none", marks=skipped)])
 
     @classmethod
-    def collected(cls) -> tuple[list[str], list[tuple[str, str]]]:
-        """Name the families, and each with every backend that takes its dialect; read once."""
+    def collected(cls) -> tuple[list[str], list[tuple[str, str]], str]:
+        """Name the families, each with every backend that takes its dialect, and why none does.
+
+        It is read once.
+        """
         if "_collected" not in cls.__dict__:
-            cls._collected = ([], [])
             # Reported by the test that loads the plugin; a collection that fails tells less.
-            with contextlib.suppress(XpuError), own_surroundings(Path(os.devnull), cls.environment):
+            cls._collected = ([], [], f"the plugin does not load; see {_LOADS}")
+            with contextlib.suppress(Exception), own_surroundings(_NOWHERE, cls.environment):
                 cases = cls.made_cases()
                 names = [family.name for family in cases.families(cls.families)]
-                cls._collected = (names, cases.pairs(cls.families))
+                none = f"families: none names a design of the plugin; see {_LOADS}"
+                if names:
+                    brought = sorted({one for each in cases.dialects.values() for one in each})
+                    none = f"backends: none that is installed takes {', '.join(brought)}"
+                cls._collected = (names, cases.pairs(cls.families), none)
         return cls._collected
 
     @classmethod
@@ -63,11 +77,21 @@ class FamilyFixtures(Suite):
     @classmethod
     def cases(cls) -> Cases:
         """Return the plugin's families beside the installed backends."""
-        return cls.made_cases()
+        try:
+            return cls.made_cases()
+        except Exception as error:
+            skip_for(error, "the plugin does not load", _LOADS)
 
     @pytest.fixture
     def case(self, cases: Cases, family_name: str) -> Case:
         """Return one family."""
+        try:
+            return self.made_case(cases, family_name)
+        except Exception as error:
+            skip_for(error, "problems to try", _PROBLEMS)
+
+    def made_case(self, cases: Cases, family_name: str) -> Case:
+        """Return one family with problems to try it on."""
         return cases.case(family_name, self.problems.get(family_name, ()))
 
     @pytest.fixture
@@ -79,7 +103,8 @@ class FamilyFixtures(Suite):
 class DesignTests(FamilyFixtures):
     """The design by itself: no compiler and no device is asked."""
 
-    def test_the_plugin_loads_and_families_name_its_designs(self, cases: Cases) -> None:
+    def test_the_plugin_loads_and_families_name_its_designs(self) -> None:
+        cases = self.made_cases()
         assert cases.dialects, "the plugin brings no design and no kernel source"
         named = {family.design for family in cases.families(None)}
         unused = set(cases.dialects) - named
@@ -89,6 +114,9 @@ class DesignTests(FamilyFixtures):
         )
         missing = set(self.families or ()) - {family.name for family in cases.families(None)}
         assert not missing, f"families = … names {', '.join(missing)}, which nobody declares"
+
+    def test_there_are_problems_to_try(self, cases: Cases, family_name: str) -> None:
+        assert self.made_case(cases, family_name).problems
 
     def test_the_design_says_what_it_is(self, case: Case) -> None:
         design = case.design

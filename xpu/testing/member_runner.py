@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -24,7 +24,9 @@ from xpu.orchestrator.assembly import Assembly
 from xpu.registry import Registry
 from xpu.settings import Settings
 from xpu.spec import Argument, Backend, Design, Device, Launch
+from xpu.testing.surroundings import skip_for
 
+COMPILES: Final = "test_every_member_compiles"
 Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -50,21 +52,27 @@ class MemberRunner:
         """Name the members that the device can launch on a problem, by what needs no code."""
         return self._assembly.eligible(family, problem)
 
-    def built(self, family: Family, names: Sequence[str]) -> dict[str, Built]:
-        """Compile members; one that does not is a failure."""
+    def compile_faults(self, family: Family, names: Sequence[str]) -> list[str]:
+        """Compile members, and the preparation; say of each that does not why."""
         members = [member for member in family.members if member.name in names]
         results = self._adaptor.build(family, members, self._adaptor.native_target())
-        errors = [str(result) for result in results.values() if isinstance(result, XpuBuildError)]
-        assert not errors, "\n".join(errors)
-        return {name: result for name, result in results.items() if isinstance(result, Built)}
+        faults = [str(result) for result in results.values() if isinstance(result, XpuBuildError)]
+        try:
+            self._adaptor.preparation(family, self._adaptor.native_target())
+        except XpuBuildError as error:
+            faults.append(str(error))
+        return faults
 
     def run(self, family: Family, member: str, problem: Problem, inputs: Arrays) -> dict[str, Any]:
         """Run a member once on poisoned outputs and return what is written or updated."""
-        design = self._registry.design(family.design)
-        built = self.built(family, [member])[member]
-        where = f"{built.manifest.kernel} on {problem.key}, backend {self.backend.name!r}"
+        design = self._registry.designs[family.design]
         chosen = family.member(member)
         assert chosen is not None
+        target = self._adaptor.native_target()
+        built = self._adaptor.build(family, [chosen], target)[member]
+        if isinstance(built, XpuBuildError) or self.compile_faults(family, ()):
+            skip_for("does not compile", f"{family.name}.{member}", COMPILES)
+        where = f"{built.manifest.kernel} on {problem.key}, backend {self.backend.name!r}"
         launch = self._registry.launch_for(
             family.design, self.backend.dialect, chosen.parameters, problem
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -15,11 +15,14 @@ from xpu.model import Problem
 from xpu.orchestrator import Orchestrator, availability_of
 from xpu.orchestrator.arguments import result_place
 from xpu.spec import Argument
-from xpu.testing.member_runner import MemberRunner
-from xpu.testing.surroundings import Suite
+from xpu.testing.member_runner import COMPILES, MemberRunner, written
+from xpu.testing.surroundings import Suite, skip_for
 
 if TYPE_CHECKING:
     from xpu.testing.family_cases import Case, Cases
+
+_LOOKS: Final = 16
+"""How often half a wrong result has to be noticed: a look at one element passes once in 65,536."""
 
 
 @attrs.frozen(eq=False)
@@ -64,11 +67,16 @@ class MemberTests(Suite):
         problem = middle(case)
         inputs = dict(case.design.data(problem, case.family.constants, rng))
         member = launchable(runner, case, problem)[0]
-        return Result(problem, inputs, runner.run(case.family, member, problem, inputs))
+        try:
+            outputs = runner.run(case.family, member, problem, inputs)
+        except (AssertionError, pytest.fail.Exception) as fault:
+            skip_for(str(fault), "a result to judge", "test_every_member_is_right")
+        return Result(problem, inputs, outputs)
 
     def test_every_member_compiles(self, case: Case, runner: MemberRunner) -> None:
-        names = launchable(runner, case, case.problems[0])
-        assert set(runner.built(case.family, names)) == set(names)
+        names = {name for problem in case.problems for name in runner.members(case.family, problem)}
+        faults = runner.compile_faults(case.family, sorted(names))
+        assert not faults, "\n".join(faults)
 
     def test_every_member_is_right(
         self, case: Case, runner: MemberRunner, rng: np.random.Generator
@@ -87,15 +95,20 @@ class MemberTests(Suite):
     def test_a_wrong_result_is_noticed(
         self, case: Case, result: Result, rng: np.random.Generator, how: str
     ) -> None:
-        # Not all kinds of harm can be done to every array: whole numbers have no NaN.
-        argument = case.design.arguments[-1]
-        harmed = spoilt(result.outputs[argument.name], how)
-        if harmed is None or harmed.tobytes() == result.outputs[argument.name].tobytes():
-            pytest.skip(f"{how}: that changes nothing in {argument.dtype} {argument.name!r}")
-        outputs = {**result.outputs, argument.name: harmed}
-        for _ in range(3):  # a sample of the results is looked at: it must not be luck
-            fault = judged(case, attrs.evolve(result, outputs=outputs), rng)
-            assert fault, f"verify accepts a result in which {argument.name!r} is {how}"
+        spoilt_names = []
+        for argument in written(case.design):
+            harmed = spoilt(result.outputs[argument.name], how)
+            # Not all kinds of harm can be done to every array: whole numbers have no NaN.
+            if harmed is None or harmed.tobytes() == result.outputs[argument.name].tobytes():
+                continue
+            spoilt_names.append(argument.name)
+            outputs = {**result.outputs, argument.name: harmed}
+            # Where half of it is right, who looks at a few results must not need luck.
+            for _ in range(_LOOKS if how == "half" else 1):
+                fault = judged(case, attrs.evolve(result, outputs=outputs), rng)
+                assert fault, f"verify accepts a result in which {argument.name!r} is {how}"
+        if not spoilt_names:
+            pytest.skip(f"{how}: that changes nothing in what {case.design.name!r} writes")
 
     def test_a_result_left_as_it_was_is_noticed(
         self, case: Case, result: Result, rng: np.random.Generator
@@ -139,6 +152,8 @@ class MemberTests(Suite):
         taken = [it for it in problems if not design.check_problem(it, case.family.constants)]
         if not taken:
             pytest.skip("a size of 0: the design accepts none")
+        if runner.compile_faults(case.family, launchable(runner, case, case.problems[0])):
+            skip_for("does not compile", case.family.name, COMPILES)
         with Orchestrator(
             backend=runner.backend.name, registry=cases.registry, tuning="off"
         ) as orchestrator:

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.generic]
+
+_LINE_BYTES: Final = 64
 
 
 @attrs.frozen(eq=False)
@@ -113,7 +115,8 @@ class NullDevice(Device):
         Raises
         ------
         XpuLaunchException
-            It is no array of the host, not contiguous, or not writable.
+            It is no array of the host, or not contiguous, aligned, in this machine's byte
+            order, or writable.
         """
         if isinstance(value, DeviceArray):
             return value
@@ -124,17 +127,23 @@ class NullDevice(Device):
             array = value if isinstance(value, np.ndarray) else np.from_dlpack(value)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
             raise XpuLaunchException(f"a {type(value).__name__} is no array: {error}") from error
-        if not array.flags.c_contiguous or not array.dtype.isnative:
-            raise XpuLaunchException("the array is not contiguous, or in foreign byte order")
-        if writable and value is array and not array.flags.writeable:
-            raise XpuLaunchException("the array is not writable")
+        for is_so, what in (
+            (array.flags.c_contiguous, "contiguous"),
+            (array.flags.aligned, "aligned"),
+            (array.dtype.isnative, "in this machine's byte order"),
+            (not writable or value is not array or array.flags.writeable, "writable"),
+        ):
+            if not is_so:
+                raise XpuLaunchException(f"the array is not {what}")
         return DeviceArray(array.ctypes.data, array.shape, array.dtype.name, (value, array))
 
     def allocate(self, nbytes: int, *, poisoned: bool = False) -> DeviceArray:
-        """Return memory of the host."""
+        """Return memory of the host, aligned as the dialect `c` promises."""
         # Filled either way: a test must not pass by what memory happened to hold.
-        owner = np.full(nbytes, 0xFF if poisoned else 0xA5, np.uint8)
-        return DeviceArray(owner.ctypes.data, (nbytes,), "uint8", owner)
+        raw = np.full(nbytes + _LINE_BYTES, 0xFF if poisoned else 0xA5, np.uint8)
+        start = -raw.ctypes.data % _LINE_BYTES
+        owner = raw[start : start + nbytes]
+        return DeviceArray(raw.ctypes.data + start, (nbytes,), "uint8", owner)
 
     def from_host(self, array: Array) -> DeviceArray:
         """Copy an array."""

@@ -12,13 +12,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from xpu.choice import Worker
-from xpu.choice.job import Job, Step
 from xpu.errors import XpuLaunchException
 from xpu.model import Problem
 from xpu.orchestrator import Orchestrator
 from xpu.spec import Device
 from xpu.testing.backend_fixtures import BackendFixtures
+from xpu.testing.surroundings import skip_for
 from xpu.testing.workbench import Workbench
 
 _SAYS: Final = """
@@ -44,7 +43,7 @@ class ServiceTests(BackendFixtures):
 
         What others do to the machine meanwhile must not decide what is stored.
         """
-        bench.design("kit_table")
+        bench.load(device)
         monkeypatch.setattr(type(device), "foreign_load", lambda _: 0.0)
         return lambda: Orchestrator(
             tmp_path / "store",
@@ -67,21 +66,36 @@ class ServiceTests(BackendFixtures):
         said = json.loads(done.stdout.splitlines()[-1])
         assert said == dict(device.identity()), "no answer would ever be found again"
 
-    def test_a_worker_process_runs_a_kernel(
+    def test_a_worker_process_runs_every_kernel_of_the_kit(
         self, bench: Workbench, device: Device, rng: np.random.Generator
     ) -> None:
-        design, problem = bench.design("kit_table"), Problem(**_SIZES)
-        inputs = design.data(problem, design.constants, rng)
-        launch = bench.launch("kit_table", problem)
-        step = Step(bench.code(), bench.unit().entry, launch, (0, 1, 2), tuple(_SIZES.values()))
-        expected = design.right(problem, dict(inputs))
-        job = Job((step,), (inputs["a"], inputs["b"], expected.nbytes), (2,))
-        worker = Worker(bench.backend, 0)
-        try:
-            (result,) = worker.run(job)
-        finally:
-            worker.close()
-        assert np.array_equal(result.view(np.float32).reshape(expected.shape), expected)
+        faults = []
+        for name, member in bench.at_hand():
+            told = bench.fault(name, member)
+            faults += [told] if told else []
+            if ": failed: " in told:
+                # It raised, and may do so here too, where one sees the line.
+                design, problem = bench.design(name), Problem(**bench.design(name).small)
+                inputs = design.data(problem, design.constants, rng)
+                bench.run_unseen(device, name, problem, inputs, member)
+        assert not faults, "\n".join(faults)
+
+    def test_every_instruction_set_that_macros_allow_can_be_used(
+        self, bench: Workbench, device: Device, rng: np.random.Generator
+    ) -> None:
+        design = bench.design("kit_isa")
+        bench.need("kit_isa")
+        inputs = design.data(Problem(set=0), design.constants, rng)
+        listed = bench.run_apart("kit_isa", Problem(set=0), inputs)["y"]
+        faults = []
+        for at, macro in enumerate(listed.tobytes().rstrip(b"\0").decode("ascii").split(), 1):
+            told = bench.fault("kit_isa", None, Problem(set=at))
+            faults += [f"{macro}{told.removeprefix(f'kit_isa.only on {at}')}"] if told else []
+        assert not faults, (
+            "the compiler is allowed what a process of this backend cannot use: "
+            f"{'; '.join(faults)}. Let open() ask the operating system for it (it gives the tiles "
+            "of AMX to who asks), or compile without it"
+        )
 
     def test_a_trial_is_held_and_its_answer_is_recalled(
         self, bench: Workbench, orchestrator: Callable[[], Orchestrator]
@@ -116,7 +130,7 @@ class ServiceTests(BackendFixtures):
                 try:
                     device.import_array(y, writable=True)
                 except XpuLaunchException as error:
-                    pytest.skip(f"arrays of a caller: {error}; override array_of and numpy_of")
+                    skip_for(error, "a caller's array", "test_an_array_is_taken_without_a_copy")
                 assert kernel(a, b, out=y) is y
                 device.synchronize()
                 assert np.array_equal(self.numpy_of(y), design.right(problem, inputs))

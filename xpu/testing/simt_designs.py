@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xpu.model import Constant, Problem
 from xpu.spec import Argument
-from xpu.testing.designs import THREADS, KitDesign
+from xpu.testing.designs import THREADS, KitDesign, wrong_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,7 @@ class KitMatrix(KitDesign):
 
     name = "kit_matrix"
     what = "matrix verbs"
+    small: Mapping[str, int] = {"k": 16}
     parameters = ("kind",)
     problem = ("k",)
     arguments = (
@@ -63,6 +64,7 @@ class KitVerbs(KitDesign):
 
     name = "kit_verbs"
     what = "wave and block verbs"
+    small: Mapping[str, int] = {"n": THREADS}
     parameters = ()
     problem = ("n",)
     columns: Final = (
@@ -111,8 +113,7 @@ class KitVerbs(KitDesign):
         if width not in (8, 16, 32, 64):
             return f"the wave is said to have {width:g} lanes"
         expected = self.right_at(int(width), np.asarray(inputs["x"]))
-        wrong = (given != expected).any(axis=0)
-        return ", ".join(name for name, bad in zip(self.columns, wrong, strict=True) if bad)
+        return wrong_columns(given, expected, self.columns)
 
     def right_at(self, width: int, x: NDArray[Any]) -> NDArray[Any]:
         """Return y, (N, 14), on waves of `width` lanes."""

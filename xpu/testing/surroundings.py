@@ -6,9 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NoReturn
 
 import pytest
+
+from xpu.errors import XpuError
 
 _CORE_VARIABLES: Final = frozenset(
     {"XPU_AUTOTUNE", "XPU_CONFIG_DIR", "XPU_PLUGINS", "XPU_STORE", "XPU_TRACEBACK"}
@@ -52,3 +54,11 @@ def own_surroundings(place: Path, environment: Mapping[str, str]) -> Iterator[No
         for name, value in environment.items():
             patch.setenv(name, value)
         yield
+
+
+def skip_for(fault: Exception | str, what: str, test: str) -> NoReturn:
+    """Skip a test for a fault that another test is about: one fault is one failure."""
+    is_strange = isinstance(fault, Exception) and not isinstance(fault, XpuError)
+    told = f"{type(fault).__name__}: {fault}" if is_strange else str(fault)
+    said = filter(None, (what, " ".join(told.split())))
+    pytest.skip(f"{': '.join(said)}; see {test}")

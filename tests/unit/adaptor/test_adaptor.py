@@ -31,6 +31,7 @@ class FakeCompiler(Compiler):
     def __init__(self):
         self.batches = []
         self.is_mended = False
+        self.says = "no"
 
     def native_target(self):
         return "here"
@@ -41,7 +42,7 @@ class FakeCompiler(Compiler):
     def compile(self, units, target, *, deadline_s):
         self.batches.append([unit.kernel for unit in units])
         return [
-            XpuBuildError(f"{unit.kernel}: no")
+            XpuBuildError(f"{unit.kernel}: {self.says}")
             if "XPU_BAD" in unit.defines and not self.is_mended
             else CompiledCode(f"{unit.text} {unit.defines}".encode(), KernelFacts(stack_bytes=8))
             for unit in units
@@ -154,6 +155,32 @@ def test_nothing_is_compiled_twice(make):
     later = make()
     assert later.build(FAMILY, FAMILY.members, "here")["a"] == again["a"]
     assert later.compiler.batches == [["f.b"]]  # a failure is tried again by the next process
+
+
+@pytest.mark.parametrize(
+    ("said", "parameters", "hint"),
+    [
+        ("error: 'XPU_TILE' undeclared", {}, 'member b sets no "tile": '),
+        ("error: 'XPU_TILE' undeclared", {"tile": 2}, ""),
+        (
+            "use of undeclared identifier 'XPU_LANES'; XPU_TILE",
+            {},
+            'member b sets no "lanes", "tile": ',
+        ),
+        ("error: XPU_TILES undeclared", {}, ""),
+        ("error: expected ';'", {}, ""),
+    ],
+)
+def test_a_parameter_that_a_failed_member_does_not_set_is_named(make, said, parameters, hint):
+    backend = FakeBackend()
+    backend.made.says = said
+    members = (member("a", lanes=4), member("b", bad=1, **parameters))
+    family = attrs.evolve(FAMILY, members=members)
+    for _ in range(2):  # compiled, and as it is known from then on
+        text = str(make(backend).build(family, members, "here")["b"])
+        assert text == f"{hint}f.b: {said}"
+        assert str(make(backend).recall(family, members, "here")["b"]) == text
+    assert backend.made.batches == [["f.a", "f.b"], ["f.b"]]
 
 
 def test_another_target_is_another_build(make):

@@ -93,6 +93,9 @@ UNIT = member_unit(FAMILY, Two(), SOURCE, FAMILY.members[0])
         {"includes": {"a.h": "a\0b.h\0b"}},
         {"defines": {"XPU_FORMAT_Q4_K": "1", "XPU_TILE": "5"}},
         {"defines": {"XPU_FORMAT_Q4_K": "1"}},
+        {"arguments": ()},
+        {"arguments": (attrs.evolve(Two.arguments[0], dtype="int64"), *Two.arguments[1:])},
+        {"arguments": (attrs.evolve(Two.arguments[0], access="update"), *Two.arguments[1:])},
     ],
 )
 def test_whatever_the_code_comes_from_is_in_the_key(change):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from xpu.choice import ShapeChoice
+from xpu.choice import MemberFault, ShapeChoice
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, DeviceFacts
 from xpu.store import Autotune
@@ -145,6 +145,19 @@ def test_faulty_members_are_values_and_all_faulty_is_an_error(
         choice.choose(filtered(*NAMES), broken)
     for words in ("a: wrong", "b: failed (RuntimeError: launch failed)", "c: failed"):
         assert words in str(caught.value)
+
+
+def test_a_reason_that_members_share_is_said_once(
+    checking_probe: Any, filtered: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = "plugin 'acme' of acme-xpu: backend 'acme': AcmeDevice.launcher() raised AttributeError"
+    faults = dict.fromkeys("ac", MemberFault("failed", why)) | {"b": False}
+    with pytest.raises(XpuLaunchException) as caught:
+        ShapeChoice().choose(filtered(*NAMES), checking_probe(times(10, 20, 30), faults))
+    for said in (str(caught.value), caplog.text):
+        assert f"a, c: failed ({why})" in said
+        assert said.count(why) == 1
+        assert "b: wrong (" in said
 
 
 def test_what_was_finished_is_kept_when_a_trial_is_interrupted(

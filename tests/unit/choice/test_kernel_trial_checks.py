@@ -12,6 +12,7 @@ from scripted_backend import ScriptedBackend, ScriptedDevice
 from xpu.choice import Arm, KernelTrial, MemberFault, Proofs, Subject, Worker
 from xpu.measure import KernelTimer
 from xpu.model import Problem, ShapeCandidate
+from xpu.registry import Owner, guarded
 from xpu.spec import Argument, Design, KernelSource, Launch, Preparation, TimerTier
 
 
@@ -266,6 +267,80 @@ def test_a_worker_that_does_not_start_condemns_no_preparation(trial, worker, mon
     one = trial({"a": "add"}, Prepared(), preparation="copy")
     assert fault(one) == ("failed", "the worker process did not start")
     assert (one.proof("copy"), one.proof("add")) == (None, None)
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+def unbound(*_):
+    raise AttributeError("no such thing")
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+@pytest.mark.parametrize("where", ["launcher", "launcher's launch", "load", "to_host"])
+def test_a_fault_of_the_device_half_is_no_wrong_number(trial, monkeypatch, where, is_owned):
+    check(trial({"a": "add"}))  # from now on it runs here
+    method, _, is_inside = where.partition("'")
+    monkeypatch.setattr(ScriptedDevice, method, (lambda *_: unbound) if is_inside else unbound)
+    one = trial({"a": "add"})
+    if is_owned:
+        one._device = guarded(one._device, Owner("acme", "acme-xpu", "backend 'acme'"))
+    status, note = fault(one)
+    assert status == "failed"
+    assert "AttributeError: no such thing" in note
+    said = f"plugin 'acme' of acme-xpu: backend 'acme': ScriptedDevice.{method}()"
+    assert note.startswith(said if is_owned else "AttributeError")
+    assert trial({}).proof("add").status == "well"
+
+
+def test_a_launch_that_fails_while_it_is_timed_names_the_backend(trial):
+    one = trial({"a": "nonsense"})
+    one._device = guarded(one._device, Owner("acme", "acme-xpu", "backend 'acme'"))
+    with pytest.raises(
+        MemberFault, match=r"'acme' of acme-xpu: .*AssertionError: nonsense"
+    ) as error:
+        one.time_ns(ShapeCandidate("a"))
+    assert error.value.status == "failed"
+
+
+@pytest.mark.parametrize("gives", [None, True, ValueError("no reference for NaN")])
+def test_a_check_that_fails_judges_nobody(trial, gives):
+    def verify(*_):
+        if isinstance(gives, Exception):
+            raise gives
+        return gives
+
+    design = type("Torn", (PlusOne,), {"verify": verify})()
+    owned = guarded(design, Owner("acme", "acme-xpu", "design 'plus_one'"))
+    status, note = fault(trial({"a": "add"}, owned))
+    assert status == "failed"
+    assert note.startswith("plugin 'acme' of acme-xpu: design 'plus_one': Torn.verify() ")
+    assert trial({}).proof("add") is None
+
+
+def test_a_mended_judge_tries_again_once(trial, jobs, tmp_path):
+    def judged_by(judge, design=None):
+        one = trial({"a": "wrong"}, design)
+        one._proofs = Proofs(tmp_path / "proofs", "here", lambda: judge)
+        return one
+
+    for _ in range(2):
+        assert fault(judged_by("verify 1"))[0] == "wrong"
+    assert len(jobs) == 1
+    mended = type("Mended", (PlusOne,), {"verify": lambda *_: ""})
+    for _ in range(2):
+        assert check(judged_by("verify 2", mended()))
+    assert len(jobs) == 2
+    assert trial({}).proof("wrong").status == "well"
+
+
+def test_what_fails_when_it_is_tried_again_is_not_due_for_ever(trial, tmp_path):
+    script = "raise no scratch memory"
+    one = trial({"a": script})
+    code = one._arms["a"].code_hash
+    Proofs(tmp_path / "proofs", "here", lambda: "verify 1").record(code, "wrong", "why")
+    one._proofs = Proofs(tmp_path / "proofs", "here", lambda: "verify 2")
+    assert one._proofs.is_lapsed(code)
+    assert fault(one)[0] == "failed"
+    assert not one._proofs.is_lapsed(code)
 
 
 def test_a_problem_with_more_operations_has_more_time(trial, worker, monkeypatch):

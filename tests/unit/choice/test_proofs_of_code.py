@@ -6,6 +6,8 @@ import pytest
 
 from xpu.choice import Proofs
 
+JUDGES = ("design 1", "design 2")
+
 
 @pytest.fixture
 def code():
@@ -26,6 +28,36 @@ def test_it_holds_for_no_other_device_or_driver(tmp_path, code):
     Proofs(tmp_path, "device 1.0").record(code, "crashed")
     assert Proofs(tmp_path, "device 1.1").find(code) is None
     assert Proofs(tmp_path, "device 1.0").find(code).status == "crashed"
+
+
+@pytest.mark.parametrize("status", ["wrong", "hung", "crashed"])
+def test_a_bad_proof_holds_while_its_judge_is_the_same(tmp_path, code, status):
+    Proofs(tmp_path, "c", lambda: "design 1").record(code, status, "why")
+    same, mended = (Proofs(tmp_path, "c", lambda judge=judge: judge) for judge in JUDGES)
+    assert (same.find(code).status, same.is_lapsed(code)) == (status, False)
+    assert (mended.find(code), mended.is_lapsed(code)) == (None, True)
+    mended.record(code, status, "again")
+    assert (mended.find(code).note, mended.is_lapsed(code)) == ("again", False)
+
+
+def test_code_that_ran_well_did_so_for_any_judge_and_none_is_asked(tmp_path, code):
+    def judge():
+        raise AssertionError("reading the sources costs time")
+
+    Proofs(tmp_path, "c", judge).record(code, "well")
+    later = Proofs(tmp_path, "c", judge)
+    assert (later.find(code).status, later.is_lapsed(code)) == ("well", False)
+
+
+def test_what_lapsed_is_dropped_when_it_is_about_to_be_tried(tmp_path, code):
+    Proofs(tmp_path, "c", lambda: JUDGES[0]).record(code, "wrong")
+    mended = Proofs(tmp_path, "c", lambda: JUDGES[1])
+    assert mended.is_lapsed(code)
+    for _ in range(2):
+        mended.forget(code)
+        assert not mended.is_lapsed(code)
+    assert list(tmp_path.iterdir()) == []
+    Proofs(None, "c").forget(code)
 
 
 def test_deleting_the_file_asks_for_another_try(tmp_path, code):

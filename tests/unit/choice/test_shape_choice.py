@@ -44,6 +44,25 @@ def test_the_second_call_is_stored_and_times_nothing(
         assert {member.rounds for member in second.members} == {0}
 
 
+def test_an_answer_that_knows_not_of_a_mended_member_is_passed_over_where_timing_is_allowed(
+    store: Autotune, fake_probe: Any, filtered: Any
+) -> None:
+    probe = fake_probe(times(300, 280, 307))
+    choice = ShapeChoice(store=store)
+
+    def source(probe: Any = probe, **how: Any) -> str:
+        return choice.choose(filtered(*NAMES), probe, **how).source
+
+    assert source() == "timed"
+    assert source(afresh=True, may_time=False) == "stored"
+    assert source(None, afresh=True) == "stored"
+    with choice.hold():
+        assert source(afresh=True) == "stored"
+    probe.times["a"] = 100
+    assert (source(afresh=True), source()) == ("timed", "stored")
+    assert choice.choose(filtered(*NAMES), probe).member == "a"
+
+
 def test_margin_and_tie_are_kept_on_recall(store: Autotune, fake_probe: Any, filtered: Any) -> None:
     for values, margin, tie in (((100, 98, 200), 20, True), ((100, 80, 200), 200, False)):
         f = filtered(*NAMES, hashes={"a": str(values)})

@@ -10,6 +10,7 @@ import pytest
 
 from xpu.choice import MemberFault
 from xpu.choice.trial import Outcome, Trial
+from xpu.errors import XpuPluginError
 from xpu.model import ShapeCandidate
 
 
@@ -155,6 +156,22 @@ def test_checks_come_before_any_reading_and_wrong_ones_are_not_timed(
     assert outcome.members[1].note == "ValueError: row 3 is off"
     assert outcome.members[3].note == "signal 11"
     assert winner(outcome) == "t4"
+
+
+@pytest.mark.parametrize("where", ["check", "time_ns"])
+def test_a_fault_that_all_have_in_common_ends_the_trial_and_condemns_nobody(
+    where: str, checking_probe: Any, named: Any
+) -> None:
+    error = XpuPluginError("plugin 'acme' of acme-xpu: design 'd': D.data() raised KeyError")
+
+    def at(name: str, count: int, time: float) -> float:
+        raise error
+
+    more = {"at": at} if where == "time_ns" else {}
+    probe = checking_probe(named((10.0, 20.0)), {"t0": error} if not more else {}, **more)
+    with pytest.raises(XpuPluginError) as raised:
+        run(probe)
+    assert raised.value is error
 
 
 def test_one_right_member_is_still_read_five_times(checking_probe: Any, named: Any) -> None:

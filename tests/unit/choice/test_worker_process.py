@@ -21,10 +21,12 @@ from scripted_backend import (
     NeedyBackend,
     ScriptedBackend,
     ScriptedDevice,
+    UnfinishedBackend,
 )
 
 from xpu.choice import MemberFault, Worker
 from xpu.choice.job import Job, Step, run_job
+from xpu.registry import Owner, guarded
 from xpu.spec import Launch
 
 
@@ -56,6 +58,37 @@ def fault(worker, job, **how):
 def right(worker, job):
     [result] = worker.run(job)
     np.testing.assert_array_equal(result.view(np.float32), job.buffers[0] + 1)
+
+
+def owned(backend):
+    return guarded(backend, Owner("acme", "acme-xpu", "backend 'acme'"))
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("nonsense", "ScriptedDevice.launcher()'s launch raised AssertionError: nonsense; mend"),
+        ("raise no scratch memory", "XpuLaunchException: no scratch memory"),
+    ],
+)
+def test_a_fault_of_the_device_half_names_its_plugin(job, script, said):
+    worker = Worker(owned(ScriptedBackend()), 0, deadline_s=10.0)
+    status, note = fault(worker, job(script))
+    worker.close()
+    assert status == "failed"
+    assert said in note
+    assert ("'acme' of acme-xpu" in note) == (script == "nonsense")
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_where_a_plugin_failed_in_the_worker_is_shown_when_asked_for(
+    job, is_asked, monkeypatch, capfd
+):
+    monkeypatch.setenv("XPU_TRACEBACK", "1" if is_asked else "")
+    worker = Worker(owned(ScriptedBackend()), 0, deadline_s=10.0)
+    fault(worker, job("nonsense"))
+    worker.close()
+    assert ("raise AssertionError(text)" in capfd.readouterr().err) == is_asked
 
 
 def test_a_job_gives_the_same_here_and_there(shared, job):
@@ -130,6 +163,7 @@ def test_a_job_with_more_work_has_more_time(job):
     [
         (ClosedBackend(), "did not start: XpuLaunchException: the device is busy"),
         (NeedyBackend(1), "did not start: TypeError"),
+        (owned(UnfinishedBackend()), "did not start: plugin 'acme' of acme-xpu: backend 'acme': U"),
         (DyingBackend(), "did not start"),
         (type("Local", (ScriptedBackend,), {"__qualname__": "f.<locals>.B"})(), "did not start"),
     ],

@@ -41,7 +41,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         default='{ c = "coarse" }',
     )
     (directory / "probes.toml").write_text(
-        '[probes.tile_prewarm]\nfamilies = ["toy"]\nproblems = ["256", "1000"]\n'
+        '[probes.each]\nfamilies = ["toy"]\nproblems = ["256", "1000"]\n'
     )
     (directory / "rules.toml").write_text(
         '[[rules]]\nid = "R9"\ntitle = "grains"\nneed = "member.grain"\nlimit = "problem.n"\n'
@@ -53,16 +53,18 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def xpu(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    config: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    quiet_machine: None,
+    capsys: Any,
 ) -> Callable[..., Answer]:
     """Run a command line with a store of its own on a machine that nobody else uses."""
-    import xpu_probe_tile_prewarm.plugin
     from xpu.cli.app import run
 
-    registry = toy.toy_registry(("tile_prewarm", xpu_probe_tile_prewarm.plugin, "tile-prewarm"))
+    registry = toy.probed_registry()
     monkeypatch.setattr("xpu.registry.default_registry", lambda: registry)
     monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
-    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.0)
     monkeypatch.setenv("XPU_STORE", str(tmp_path / "store"))
 
     def command(*arguments: object) -> Answer:

@@ -19,6 +19,7 @@ from xpu.cli.app import run
         (OSError(28, "No space left on device", "/place"), 1, "/place"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(), 1, ""),
+        (MemoryError("Unable to allocate 3 TiB"), 1, "the memory does not suffice: Unable to"),
         (ZeroDivisionError("by zero"), 1, "a fault of XPU's own, ZeroDivisionError: by zero"),
     ],
 )

@@ -8,8 +8,51 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import toy_family as toy
+
+from xpu.spec import Probe, hookimpl
+from xpu.testing import NullBackend
 
 KINDS = ("backend", "family", "probe")
+
+
+class Look(Probe):
+    name = "look"
+    summary = "looks"
+
+    def run(self, context):
+        return ()
+
+
+class Other:
+    """A plugin that is loaded, whatever its distribution."""
+
+    @hookimpl
+    def xpu_designs(self):
+        return [type("Scaled", (toy.Toy,), {"name": "scaled"})()]
+
+    @hookimpl
+    def xpu_backends(self):
+        return [NullBackend(name="quick")]
+
+    @hookimpl
+    def xpu_probes(self):
+        return [Look()]
+
+
+@pytest.fixture
+def others(xpu, config: Path, tmp_path: Path, monkeypatch) -> None:
+    registry = toy.toy_registry(("other", Other(), "other-xpu"))
+    monkeypatch.setattr("xpu.registry.default_registry", lambda: registry)
+    families = config / "families.toml"
+    text = families.read_text()
+    families.write_text(text + text.replace("families.toy", "families.declared"))
+    for name, point in (("xpu-probe-there", "elsewhere"), ("toy", "toy")):
+        installed = tmp_path / "site" / f"{name.replace('-', '_')}-1.dist-info"
+        installed.mkdir(parents=True)
+        (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (installed / "entry_points.txt").write_text(f"[xpu]\n{point} = other\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,6 +70,13 @@ def test_a_whole_distribution_is_written(kind, xpu, tmp_path: Path) -> None:
     assert (project["name"], made["distribution"]) == (folder.name, folder.name)
     assert project["entry-points"]["xpu"] == {"fast_part2": f"{package}.plugin"}
     assert not any("$" in path.read_text() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_backend_can_be_read_in_one_go(xpu, tmp_path: Path) -> None:
+    assert xpu("plugin", "new", "backend", "fast_part2", "--into", tmp_path).status == 0
+    package = tmp_path / "xpu-backend-fast-part2" / "xpu_backend_fast_part2"
+    lines = [line for path in package.iterdir() for line in path.read_text().splitlines()]
+    assert len(lines) < 150
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,6 +133,34 @@ def test_an_installed_plugins_name_is_refused(xpu, tmp_path: Path, monkeypatch) 
     answer = xpu("plugin", "new", "probe", "taken", "--into", tmp_path)
     assert answer.status == 2
     assert "a plugin called 'taken' is installed by other" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("family", "toy", "a plugin called 'toy' is installed by toy"),
+        ("family", "scaled", "design 'scaled' is brought by plugin 'other' of other-xpu"),
+        ("backend", "quick", "backend 'quick' is brought by plugin 'other' of other-xpu"),
+        ("probe", "look", "probe 'look' is brought by plugin 'other' of other-xpu"),
+        ("family", "declared", "family 'declared' is declared (see xpu families)"),
+        ("probe", "there", "distribution xpu-probe-there is installed"),
+    ],
+)
+def test_a_name_that_somebody_has_is_refused(kind, name, said, xpu, others, tmp_path: Path) -> None:
+    answer = xpu("plugin", "new", kind, name, "--into", tmp_path / "new", "--json")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err == f"xpu: {said}; give another name\n"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("kind", "name"), [("probe", "scaled"), ("family", "quick")])
+def test_a_name_of_another_kind_is_free(kind, name, xpu, others, tmp_path: Path) -> None:
+    assert xpu("plugin", "new", kind, name, "--into", tmp_path).status == 0
+
+
+def test_a_configuration_that_is_wrong_is_no_hindrance(xpu, config, tmp_path: Path) -> None:
+    (config / "families.toml").write_text("[families")
+    assert xpu("plugin", "new", "family", "mine", "--into", tmp_path).status == 0
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])

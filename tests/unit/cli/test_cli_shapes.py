@@ -27,7 +27,7 @@ def test_probe_run(xpu) -> None:
     small, large = document["results"]
     for result in (small, large):
         assert set(result) == RESULT
-        assert (result["probe"], result["family"]) == ("tile_prewarm", "toy")
+        assert (result["probe"], result["family"]) == ("each", "toy")
         assert result["memory"] == "warm"
         assert all(set(member) == MEMBER for member in result["members"])
     assert (small["problem"], large["problem"]) == ("256", "1000")
@@ -144,7 +144,7 @@ def test_doctor(xpu, config: Path, tmp_path: Path) -> None:
     assert {one["name"]: one["state"] for one in document["plugins"]} == {
         "cpu": "loaded",
         "toy": "loaded",
-        "tile_prewarm": "loaded",
+        "each": "loaded",
     }
     [backend] = document["backends"]
     assert set(backend) == {"name", "available", "reason", "fix", "devices"}
@@ -196,7 +196,7 @@ def test_device_leaves_out_what_is_absent(xpu) -> None:
 def test_probe_list(xpu) -> None:
     [probe] = xpu("probe", "list", "--json").document
     assert {**probe, "summary": ""} == {
-        "name": "tile_prewarm",
+        "name": "each",
         "summary": "",
         "families": ["toy"],
         "problems": ["256", "1000"],

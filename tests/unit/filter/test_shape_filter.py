@@ -143,7 +143,9 @@ def test_a_refusal_names_everything_and_is_one_line(consider):
         Rule("X", "tile size", need="member.t", limit=64, prune_when="need > limit")
     )
     consider(shape_filter, "big", t=128)
-    shape_filter.set_aside(MemberResult("broken", "failed", note="cc: error:\n  no such file"))
+    shape_filter.set_aside(
+        MemberResult("broken", "failed", note="cc:\n  error: no such file\n  x.h")
+    )
     shape_filter.set_aside(MemberResult("ninth", "capped"))
     text = shape_filter.refusal()
     for part in (
@@ -151,7 +153,7 @@ def test_a_refusal_names_everything_and_is_one_line(consider):
         "512x4096x4096",
         "big: X (tile size): needs 128, limit 64",
         "ninth: capped",
-        "broken: failed (cc: error: no such file)",
+        "broken: failed (cc: error: no such file …)",
     ):
         assert part in text
     assert "\n" not in text

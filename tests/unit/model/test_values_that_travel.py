@@ -101,3 +101,18 @@ def test_a_candidate_without_a_parameter_says_which():
     with pytest.raises(AttributeError, match="'a' has no parameter 'threads'"):
         CANDIDATE.threads  # noqa: B018 - reading it is the test
     assert CANDIDATE.tile_m == 4
+
+
+@pytest.mark.parametrize(
+    ("note", "brief"),
+    [
+        ("", ""),
+        ("largest error 3", "largest error 3"),
+        ("f.a: gcc failed: a.c:5: error: 'X' | 5 | x", "f.a: gcc failed: a.c:5: error: 'X' …"),
+        ("f.a: In f:\n  a.c:5: error: 'X'\n 5 |", "f.a: In f: a.c:5: error: 'X' …"),
+        ("first\nsecond\n", "first …"),
+        ("only\n", "only"),
+    ],
+)
+def test_a_note_in_brief_goes_as_far_as_the_first_error(note: str, brief: str) -> None:
+    assert MemberResult("a", "failed", note=note).brief == brief

@@ -140,7 +140,7 @@ def test_a_preparation_that_cannot_give_its_source_is_named(plugin: Make, design
 
     family = plugin(xpu_designs=[design("d", preparation=Torn())])
     registry = Registry.from_plugins([("family", family, "f")])
-    with pytest.raises(XpuPluginError, match=r"'d' .*its preparation.*kernels/prepare\.c"):
+    with pytest.raises(XpuPluginError, match=r"'d': Torn\.source\(\) .*kernels/prepare\.c"):
         registry.preparation_for("d", "c")
 
 
@@ -150,7 +150,7 @@ def test_a_design_that_cannot_give_its_source_is_named(plugin: Make, design: Mak
 
     family = plugin(xpu_designs=[design("d", source=missing)])
     registry = Registry.from_plugins([("family", family, "f")])
-    with pytest.raises(XpuPluginError, match=r"'d' announces dialect 'c'.*kernels/q\.c"):
+    with pytest.raises(XpuPluginError, match=r"'d': MadeDesign\.source\(\) .*kernels/q\.c"):
         registry.source_for("d", "c")
 
 

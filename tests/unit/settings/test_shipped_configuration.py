@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import first_party
 import jsonschema
 import pytest
 
@@ -32,7 +33,7 @@ def _schema(name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def kquant() -> Vocabulary:
-    plugin = pytest.importorskip("xpu_family_kquant.plugin")
+    plugin = first_party.plugin("kquant")
     return Vocabulary(designs={design.name: design for design in plugin.xpu_designs()})
 
 

@@ -3,9 +3,10 @@
  * A backend's xpu_simt.h includes it after it has supplied, in namespace xpu:
  *   int8_t ... uint64_t             in the global namespace
  *   wave_width, lane()              the width of a wave, this thread's place in it
- *   global<T>, shared<T>            with load<V>(i), store<V>(i, v), operator[]
+ *   global<T>, shared<T>            with load<V>(i), store<V>(i, v), as<U>(), operator[]
+ *   fma(a, b, c)                    of float, rounded once
  *   simt::exchange(word, from, site) all lanes of the wave call it; gives the 32-bit word of lane `from`
- *   simt::converge(0, site)         all lanes of the wave call it; may do nothing
+ *   simt::converge(same, site)      all lanes of the wave call it, with the same number; may do nothing
  * and the macros
  *   XPU_DEVICE                      what stands before a function of the device
  *   XPU_SITE_PARAMETER, XPU_SITE(verb), XPU_SITE_TYPE, XPU_SITE_PASSED
@@ -18,6 +19,10 @@
  */
 #ifndef XPU_SIMT_COMMON_H
 #define XPU_SIMT_COMMON_H
+
+#ifndef XPU_CHECKED_INDEX /* a backend that looks at the elements of a thread's values defines it */
+#define XPU_CHECKED_INDEX(i, count) (i)
+#endif
 
 namespace xpu {
 
@@ -40,8 +45,8 @@ template <class To, class From> XPU_DEVICE To bits(From from)
 /* N values side by side, aligned to their size where it is 2, 4, 8 or 16 bytes. */
 template <class T, int N> struct alignas(simt::alignment(sizeof(T) * N, alignof(T))) vec {
     T element[N];
-    XPU_DEVICE T &operator[](int i) { return element[i]; }
-    XPU_DEVICE const T &operator[](int i) const { return element[i]; }
+    XPU_DEVICE T &operator[](int i) { return element[XPU_CHECKED_INDEX(i, N)]; }
+    XPU_DEVICE const T &operator[](int i) const { return element[XPU_CHECKED_INDEX(i, N)]; }
 };
 
 /* ---- arithmetic: one definition everywhere, so that NaN goes the same way on all backends ---- */
@@ -177,7 +182,7 @@ template <class T> XPU_DEVICE simt::value<T> shuffle_down(T v, int distance XPU_
 /* Every lane gets the sum of its group of W neighbours: the same bits in all of them. */
 template <int W, class T> XPU_DEVICE simt::value<T> group_sum(T v XPU_SITE_PARAMETER)
 {
-    static_assert(W >= 1 && W <= wave_width && (W & (W - 1)) == 0, "W is a power of two within the wave");
+    static_assert(W >= 1 && W <= 32 && (W & (W - 1)) == 0, "W is a power of two, at most 32");
     simt::value<T> sum = static_cast<T &&>(v);
     for (int mask = W / 2; mask; mask /= 2) sum = sum + simt::fetched(sum, lane() ^ mask XPU_SITE("group_sum"));
     return sum;

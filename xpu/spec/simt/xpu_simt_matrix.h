@@ -75,8 +75,8 @@ template <class R, int M, int N, int K> struct accumulator {
     using patch = simt::patch<M, N>;
     static constexpr int count = patch::count; /* sums of one lane */
     R sum[count];
-    XPU_DEVICE R &operator[](int i) { return sum[i]; }
-    XPU_DEVICE const R &operator[](int i) const { return sum[i]; }
+    XPU_DEVICE R &operator[](int i) { return sum[XPU_CHECKED_INDEX(i, count)]; }
+    XPU_DEVICE const R &operator[](int i) const { return sum[XPU_CHECKED_INDEX(i, count)]; }
     XPU_DEVICE int row(int i) const { return patch::row(i / patch::columns); }
     XPU_DEVICE int column(int i) const { return patch::column(i % patch::columns); }
 };
@@ -89,7 +89,7 @@ template <class R, int M, int N, int K> XPU_DEVICE void fill(accumulator<R, M, N
 template <class T, int M, int N, int K, class S>
 XPU_DEVICE void load(matrix_a<T, M, N, K> &a, const shared<S> &from, int64_t offset, int64_t stride XPU_SITE_PARAMETER)
 {
-    simt::converge(0 XPU_SITE("load"));
+    simt::converge(offset * 4096 + stride XPU_SITE("load")); /* one tile for the wave */
     for (int r = 0; r < simt::patch<M, N>::rows; ++r)
         a.rows.load_line(r, from.template as<const T>(), offset + simt::patch<M, N>::row(r) * stride);
 }
@@ -97,7 +97,7 @@ XPU_DEVICE void load(matrix_a<T, M, N, K> &a, const shared<S> &from, int64_t off
 template <class T, int M, int N, int K, class S>
 XPU_DEVICE void load(matrix_b<T, M, N, K> &b, const shared<S> &from, int64_t offset, int64_t stride XPU_SITE_PARAMETER)
 {
-    simt::converge(0 XPU_SITE("load"));
+    simt::converge(offset * 4096 + stride XPU_SITE("load")); /* one tile for the wave */
     for (int c = 0; c < simt::patch<M, N>::columns; ++c)
         b.columns.load_line(c, from.template as<const T>(), offset + simt::patch<M, N>::column(c) * stride);
 }

@@ -106,6 +106,22 @@ def test_a_failure_stands_in_its_place(compiler, unit) -> None:
         ),
         ("XPU_KERNEL(xpu::global<int> y) { int &v = y[0]; v = 1; }", "element"),
         ("XPU_KERNEL(int n) { }", "takes xpu::global<T> and int64_t"),
+        ("XPU_KERNEL(int64_t n, xpu::global<int> y) { y[0] = n; }", "takes its arrays first"),
+        (
+            "XPU_KERNEL(xpu::global<int *> y) { y[0] = new int; }",
+            "operator new",
+        ),
+        (
+            "XPU_KERNEL(xpu::global<int> y, int64_t n) { int own[n]; own[0] = 1; y[0] = own[0]; }",
+            "variable length array",
+        ),
+        ("XPU_KERNEL(xpu::global<int64_t> y) { xpu::atomic_add(y, 0, 1); }", "of 32 bits"),
+        ("XPU_KERNEL(xpu::global<int> y) { y[0] = xpu::group_sum<64>(1); }", "at most 32"),
+        ("XPU_KERNEL() { xpu::copy_wait<-1>(); }", "0 groups or more"),
+        (
+            "struct alignas(32) wide { int v[8]; };\nXPU_KERNEL() { XPU_SHARED(wide, part, 1); }",
+            "aligned to at most 16",
+        ),
         ("XPU_KERNEL(xpu::global<uint8_t> y) { y[0] = xpu::shuffle(y[1], 0); }", "4, 8, 12 or 16"),
         (
             "XPU_KERNEL(xpu::global<int> y) { volatile char big[60000]; big[y[0]] = 1; }",
@@ -124,6 +140,26 @@ def test_what_is_not_of_the_dialect_is_refused(refused, text, words) -> None:
     assert re.search(words, refused(text)), refused(text)
 
 
+def test_parameters_are_held_against_the_design(compiler, unit) -> None:
+    text = "XPU_KERNEL(xpu::global<const int> x, xpu::global<int> y) { y[0] = x[0]; }"
+
+    def answer(*access: str) -> str:
+        made = unit(text)
+        taken = tuple(Argument(f"a{at}", "int32", mode) for at, mode in enumerate(access))
+        made = KernelUnit(made.kernel, made.entry, made.text, {}, made.defines, taken)
+        (result,) = compiler.compile([made], "wave32", deadline_s=60)
+        return "" if isinstance(result, CompiledCode) else str(result)
+
+    assert answer("read", "write") == answer("read", "update") == answer("write", "update") == ""
+    assert "only reads 'a1', and the kernel may write it" in answer("read", "read")
+    assert "takes 2 arrays, the design has 1 (a0)" in answer("read")
+
+
+def test_the_macros_of_the_dialect_are_not_a_members(refused) -> None:
+    for name in ("XPU_WAVE", "XPU_ENTRY"):
+        assert f"gives the macro {name}" in refused(PLAIN, **{name: 64})
+
+
 def test_a_block_larger_than_any(refused) -> None:
     assert "1024 threads" in refused(PLAIN, XPU_THREADS=1025)
 
@@ -137,14 +173,18 @@ def test_targets_and_names_of_includes_are_checked(refused, compiler, unit) -> N
     assert isinstance(code, CompiledCode), code
 
 
-def test_the_deadline_ends_a_compiler_that_hangs(fake_cxx, unit) -> None:
-    fake_cxx("sleep 60 & wait")
+def test_the_deadline_ends_a_compiler_that_hangs(fake_cxx, unit, tmp_path) -> None:
+    fake_cxx(f'echo "$TMPDIR" > {tmp_path}/said; sleep 60 & wait')
     start = time.monotonic()
     (error,) = EmulatorCompiler(find_toolchain(), 32).compile(
         [unit(PLAIN)], "wave32", deadline_s=0.3
     )
     assert time.monotonic() - start < 10
     assert "passed its deadline" in str(error)
+    # What it leaves goes with the directory of the build.
+    temporary = Path((tmp_path / "said").read_text().strip())
+    assert temporary.name.startswith("xpu-emulator-")
+    assert not temporary.exists()
 
 
 def test_a_compiler_that_fails_and_says_nothing(fake_cxx, unit) -> None:

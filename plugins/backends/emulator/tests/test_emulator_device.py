@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import math
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +18,7 @@ from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.spec import DeviceArray, Launch
 from xpu_backend_emulator import memory
 from xpu_backend_emulator.backend import EmulatorBackend
-from xpu_backend_emulator.code import buffer_names
+from xpu_backend_emulator.code import array_names
 
 ADD = """
 XPU_KERNEL(xpu::global<const float> x, xpu::global<float> y, int64_t n) {
@@ -96,7 +98,8 @@ def test_the_time_is_the_hosts_and_says_so(device) -> None:
     assert timer.name == "emulator"
     assert "emulate" in str(timer.describe()["meaning"])
     assert timer.bracket_ns([lambda: threading.Event().wait(0.02)]) > 1e7
-    assert math.isnan(timer.bracket_ns([])) or timer.bracket_ns([]) >= 0
+    empty_ns = timer.bracket_ns([])
+    assert math.isnan(empty_ns) or empty_ns >= 0
     assert device.foreign_load() == 0.0
 
 
@@ -163,6 +166,8 @@ def test_memory(device) -> None:
     assert notes is not None
     assert notes.nonzero()[0].tolist() == [8, 9, 10, 11]
     assert device.allocate(0).nbytes == 0
+    with pytest.raises(XpuLaunchException, match="1125899906842624 bytes cannot be had"):
+        device.allocate(1 << 50)
 
 
 def test_the_arguments_of_a_launch_are_checked(load, device) -> None:
@@ -182,6 +187,7 @@ def test_the_arguments_of_a_launch_are_checked(load, device) -> None:
     assert "65536 blocks along y" in error(Launch((1, 65536, 1)), arrays[:2], [4])
     assert "-1 blocks along x" in error(Launch((-1, 1, 1)), arrays[:2], [4])
     assert "49153 bytes of shared" in error(Launch(dynamic_shared_bytes=49153), arrays[:2], [4])
+    assert "-64 bytes of dynamic" in error(Launch(dynamic_shared_bytes=-64), arrays[:2], [4])
     device.launcher(kernel, Launch((0, 1, 1)), arrays[:2], [4])()
     device.launcher(kernel, Launch((1, 1, 1), (8, 4, 2)), arrays[:2], [4])()
     assert (device.to_host(arrays[1]) == 1).all()
@@ -209,8 +215,9 @@ def test_code_that_cannot_be_loaded(device, build, tmp_path) -> None:
 
 def test_names_of_arrays() -> None:
     text = "xpu::global<const xpu::vec<int, 4>> first, xpu::global< float >second, int64_t n"
-    assert buffer_names(text) == ("first", "second")
-    assert buffer_names("") == ()
+    assert array_names(text, 2) == ("first", "second")
+    assert array_names("", 0) == ()
+    assert array_names("input x, xpu::global<int>", 2) == ("x", "array 1")
 
 
 def test_launches_from_many_threads(load) -> None:
@@ -273,3 +280,68 @@ def test_a_child_process_can_launch(load) -> None:
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+MEETING = """
+XPU_KERNEL(xpu::global<int> y) {
+    XPU_SHARED(int, part, XPU_THREADS);
+    int sum = 0;
+    for (int i = 0; i < 40; ++i) {
+        part[xpu::thread()] = i * 1000 + xpu::thread();
+        xpu::barrier();
+        sum += part[(xpu::thread() + 1) % XPU_THREADS];
+        xpu::barrier();
+    }
+    y[xpu::thread()] = sum;
+}
+"""
+
+
+def test_a_child_process_launches_at_the_same_time(load) -> None:
+    device, kernel = load(MEETING, XPU_THREADS=256)
+    y = np.zeros(256, np.int32)
+    call = device.launcher(kernel, Launch(), [device.import_array(y, writable=True)], [])
+    call()
+    right = y.copy()
+
+    def all_right() -> bool:
+        for _ in range(150):
+            y[:] = 0
+            call()
+            if (y != right).any():
+                return False
+        return True
+
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if all_right() else 2)
+    is_right = all_right()
+    assert os.waitpid(child, 0)[1] == 0
+    assert is_right
+
+
+def test_a_stack_that_is_too_small_harms_no_other(load) -> None:
+    """Two frames of 40 KiB, of which only the far ends are touched, step over no guard."""
+    device, kernel = load(
+        """__attribute__((noinline)) static int inner(int v) {
+            volatile char far[40000];
+            far[0] = (char)v;
+            return far[0];
+        }
+        __attribute__((noinline)) static int outer(int v) {
+            volatile char far[40000];
+            far[0] = (char)v;
+            return inner(v) + far[0];
+        }
+        XPU_KERNEL(xpu::global<int> y) {
+            if (xpu::thread() == 5) y[0] = outer(1);
+        }""",
+        XPU_THREADS=64,
+    )
+    call = device.launcher(kernel, Launch(), [device.allocate(256)], [])
+    child = os.fork()
+    if child == 0:
+        faulthandler.disable()
+        call()
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGSEGV

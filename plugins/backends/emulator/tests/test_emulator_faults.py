@@ -245,11 +245,12 @@ def test_a_verb_in_a_divergent_branch(fault, wave, verb) -> None:
     name = verb[5 : verb.index("(")]
     text = fault(source, [ints(64)], wave=wave, XPU_THEN="")
     assert text.startswith("divergent wave verb: " + where("0, 0, 0", 0, wave))
-    assert text.endswith(f"it waits at {name} in line 5, thread 5 has ended")
+    assert text.endswith(f"it waits at {name} (kernel.cpp:5), thread 5 has ended")
     text = fault(source, [ints(64)], wave=wave, XPU_THEN="xpu::barrier();")
-    assert text.endswith(f"it waits at {name} in line 5, thread 5 waits at barrier in line 6")
+    first = f"it waits at {name} (kernel.cpp:5), "
+    assert text.endswith(first + "thread 5 waits at barrier (kernel.cpp:6)")
     text = fault(source, [ints(64)], wave=wave, XPU_THEN="v = xpu::shuffle(v, 1);")
-    assert text.endswith("thread 5 waits at shuffle in line 6")
+    assert text.endswith("thread 5 waits at shuffle (kernel.cpp:6)")
 
 
 def test_two_places_are_not_one(fault, wave) -> None:
@@ -264,7 +265,8 @@ def test_two_places_are_not_one(fault, wave) -> None:
         wave=wave,
     )
     assert "divergent wave verb" in text
-    assert "it waits at wave_sum in line 4, thread 7 waits at wave_sum in line 5" in text
+    first, second = (f"waits at wave_sum (kernel.cpp:{line})" for line in (4, 5))
+    assert f"it {first}, thread 7 {second}" in text
 
 
 def test_a_barrier_in_a_divergent_branch(fault, wave) -> None:
@@ -276,9 +278,9 @@ def test_a_barrier_in_a_divergent_branch(fault, wave) -> None:
     for some in (3, wave):
         text = fault(source, [ints(64 * 2)], wave=wave, XPU_THREADS=128, XPU_SOME=some, XPU_ELSE=0)
         assert text.startswith("divergent barrier: " + where("0, 0, 0", 0, wave))
-        assert text.endswith(f"it waits at barrier in line 3, thread {some} has ended")
+        assert text.endswith(f"it waits at barrier (kernel.cpp:3), thread {some} has ended")
         text = fault(source, [ints(64 * 2)], wave=wave, XPU_THREADS=128, XPU_SOME=some, XPU_ELSE=1)
-        assert text.endswith(f"thread {some} waits at barrier in line 4")
+        assert text.endswith(f"thread {some} waits at barrier (kernel.cpp:4)")
 
 
 def test_a_barrier_after_an_early_end(fault, wave) -> None:
@@ -344,7 +346,9 @@ def test_a_lane_that_there_is_not(fault, wave) -> None:
         wave=wave,
     )
     assert text.startswith("no such lane: " + where("0, 0, 0", wave - 1, wave))
-    assert text.endswith(f"shuffle takes lane {wave}, the lanes are 0 to {wave - 1}")
+    assert text.endswith(
+        f"shuffle takes lane {wave}, the lanes are 0 to {wave - 1}, at kernel.cpp:3"
+    )
 
 
 def test_a_verb_in_part_of_a_wave(fault, wave) -> None:
@@ -355,7 +359,8 @@ def test_a_verb_in_part_of_a_wave(fault, wave) -> None:
         XPU_THREADS=wave + 16,
     )
     assert text.startswith("partial wave: ")
-    assert f"in a wave of 16 lanes, the width is {wave}" in text
+    assert f"wave_sum in a wave of 16 lanes, the width is {wave}" in text
+    assert text.endswith(", at kernel.cpp:2")
 
 
 COPY = """

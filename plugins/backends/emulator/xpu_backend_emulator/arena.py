@@ -19,8 +19,10 @@ from xpu.errors import XpuLaunchException
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STACK_BYTES: Final = 64 << 10
-"""A stack and its guard: an overflow touches a page that may not be touched."""
+STACK_BYTES: Final = 128 << 10
+"""A stack and, below it, its guard."""
+_GUARD_BYTES: Final = 64 << 10
+"""Memory that may not be touched. Wider than the largest frame, so that none steps over it."""
 _LINE_BYTES: Final = 64
 
 
@@ -36,13 +38,14 @@ class Arena:
     def stacks(self, threads: int) -> int:
         """Return the address of a stack for each thread."""
         if threads > self._threads:
-            guard = mmap.PAGESIZE
-            fresh = mmap.mmap(-1, threads * STACK_BYTES)
+            # Private: a forked process launches at the same time, on stacks of its own.
+            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            fresh = mmap.mmap(-1, threads * STACK_BYTES, flags=private)
             address = _address(fresh)
             system = ctypes.CDLL(None, use_errno=True)
             for index in range(threads):
                 place = ctypes.c_void_p(address + index * STACK_BYTES)
-                if system.mprotect(place, ctypes.c_size_t(guard), 0):
+                if system.mprotect(place, ctypes.c_size_t(_GUARD_BYTES), 0):
                     cause = os.strerror(ctypes.get_errno())
                     raise XpuLaunchException(f"{threads} stacks cannot be had: {cause}")
             self._stacks, self._threads = fresh, threads

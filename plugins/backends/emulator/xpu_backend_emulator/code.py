@@ -15,8 +15,9 @@ import attrs
 
 from xpu.errors import XpuBuildError
 
-VERSION: Final = 1
+VERSION: Final = 2
 CELL_BYTES: Final = 12
+FLIGHT_BYTES: Final = 12
 
 
 class Buffer(ctypes.Structure):
@@ -37,7 +38,6 @@ class Fault(ctypes.Structure):
         ("check", ctypes.c_int32),
         ("thread", ctypes.c_int32),
         ("block", ctypes.c_int32 * 3),
-        ("line", ctypes.c_int32),
         ("address", ctypes.c_uint64),
         ("text", ctypes.c_char * 360),
     )
@@ -56,6 +56,7 @@ class LaunchRecord(ctypes.Structure):
         ("dynamic_shared_bytes", ctypes.c_int64),
         ("shared", ctypes.c_void_p),
         ("cells", ctypes.c_void_p),
+        ("flights", ctypes.c_void_p),
         ("threads_memory", ctypes.c_void_p),
         ("result", ctypes.POINTER(Fault)),
     )
@@ -72,7 +73,7 @@ class Descriptor(ctypes.Structure):
         ("buffers", ctypes.c_int32),
         ("sizes", ctypes.c_int32),
         ("thread_bytes", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("written", ctypes.c_int32),
         ("parameters", ctypes.c_char_p),
         ("body", ctypes.c_void_p),
         ("static_shared_bytes", ctypes.CFUNCTYPE(ctypes.c_int64)),
@@ -111,12 +112,29 @@ def load(path: Path, entry: str) -> Code:
     descriptor = Descriptor.in_dll(library, entry)
     if descriptor.version != VERSION:
         raise ValueError(f"{entry} is not a kernel of this version of the emulator")
-    names = buffer_names(descriptor.parameters.decode())
+    names = array_names(descriptor.parameters.decode(), descriptor.buffers)
     return Code(path, library, descriptor, names, descriptor.static_shared_bytes())
 
 
-def footprint(path: Path, entry: str) -> tuple[int, int]:
-    """Read a kernel's static shared memory in bytes, and its threads, from its object.
+@attrs.frozen
+class Footprint:
+    """What an object says of its kernel.
+
+    Attributes
+    ----------
+    static_shared_bytes, threads
+        Of a block.
+    written
+        For each array of its parameters, whether the kernel may write it.
+    """
+
+    static_shared_bytes: int
+    threads: int
+    written: tuple[bool, ...]
+
+
+def footprint(path: Path, entry: str) -> Footprint:
+    """Read from an object what is known of its kernel before a launch.
 
     Raises
     ------
@@ -129,19 +147,21 @@ def footprint(path: Path, entry: str) -> tuple[int, int]:
         raise XpuBuildError(
             f"the source defines no kernel: {error}; begin it with XPU_KERNEL(…) {{"
         ) from error
-    read = code.static_shared_bytes, code.descriptor.threads
+    descriptor = code.descriptor
+    written = tuple(bool(descriptor.written >> at & 1) for at in range(descriptor.buffers))
+    read = Footprint(code.static_shared_bytes, descriptor.threads, written)
     _ctypes.dlclose(code.library._handle)
     return read
 
 
-def buffer_names(parameters: str) -> tuple[str, ...]:
-    """Return the names of a kernel's arrays, from the text of its parameters."""
-    names, depth, start = [], 0, 0
+def array_names(parameters: str, count: int) -> tuple[str, ...]:
+    """Return the names of a kernel's arrays, its first parameters, from the parameters' text."""
+    names: list[str] = []
+    depth = start = 0
     for at, sign in enumerate(f"{parameters},"):
         depth += (sign == "<") - (sign == ">")
         if sign == "," and depth == 0:
-            text = parameters[start:at]
+            found = re.search(r"(\w+)\s*$", parameters[start:at])
+            names.append(found[1] if found else f"array {len(names)}")
             start = at + 1
-            if "<" in text:
-                names.append((re.findall(r"\w+", text.rpartition(">")[2]) or ["?"])[-1])
-    return tuple(names)
+    return tuple(names[:count]) + tuple(f"array {at}" for at in range(len(names), count))

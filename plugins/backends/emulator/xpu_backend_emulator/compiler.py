@@ -22,7 +22,7 @@ from typing import Final
 from xpu.errors import XpuBuildError
 from xpu.model import BufferAccess, KernelFacts
 from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
-from xpu_backend_emulator.code import footprint
+from xpu_backend_emulator.code import Footprint, footprint
 from xpu_backend_emulator.part import WIDTHS
 from xpu_backend_emulator.toolchain import Toolchain, run
 
@@ -43,7 +43,19 @@ _FRAMES: Final = {
     "gcc": ("-Werror=frame-larger-than=49152",),
     "clang": ("-Wframe-larger-than=49152", "-Werror=frame-larger-than"),
 }
-_OF_KERNELS: Final = ("-nostdinc", "-nostdinc++", "-I.")
+# What a GPU's compiler refuses, too: an array on the stack whose size is not known.
+_OF_KERNELS: Final = ("-nostdinc", "-nostdinc++", "-I.", "-Werror=vla")
+# Arithmetic that no two parts do alike ends in a fault; the runtime has the handlers.
+_UNDEFINED: Final = ",".join(
+    ("shift-exponent", "signed-integer-overflow", "integer-divide-by-zero", "float-cast-overflow")
+)
+_STRICT: Final = {
+    "gcc": (f"-fsanitize=bounds-strict,{_UNDEFINED}", "-fno-sanitize-recover"),
+    "clang": (f"-fsanitize=array-bounds,{_UNDEFINED}", "-fno-sanitize-recover=all"),
+}
+# A variable that nothing set holds a pattern, so that a sum that lacks its zero is wrong here, too.
+_FILLED: Final = ("-ftrivial-auto-var-init=pattern",)
+_FILLS_SINCE: Final = {"gcc": 12, "clang": 8}
 TARGETS: Final = {
     f"wave{width}{suffix}": (width, is_checked)
     for width in WIDTHS
@@ -74,7 +86,7 @@ class EmulatorCompiler(Compiler):
         texts = {**_headers(), **{path.name: path.read_text("utf-8") for path in _runtime_files()}}
         parts = "\0".join(f"{name}\0{texts[name]}" for name in sorted(texts))
         prelude = hashlib.sha256(parts.encode()).hexdigest()[:16]
-        flags = " ".join((*_COMMON, *_OF_KERNELS, *_FRAMES[self._toolchain.family]))
+        flags = " ".join((*_COMMON, *self._flags(target)))
         return f"{flags}; prelude {prelude}; {platform.machine()}"
 
     def compile(
@@ -111,15 +123,31 @@ class EmulatorCompiler(Compiler):
     def _kernel_options(self, unit: KernelUnit, target: str) -> tuple[str, ...]:
         width, is_checked = TARGETS[target]
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": width, "XPU_EMULATOR_CHECKS": int(is_checked)}
+        for name in own.keys() & unit.defines.keys():
+            raise XpuBuildError(
+                f"a parameter or constant gives the macro {name}, which the dialect gives itself; "
+                "call it otherwise"
+            )
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
-        frames = _FRAMES[self._toolchain.family]
-        return (*_OF_KERNELS, *frames, *defines, "-c", _KERNEL, "-o", "kernel.o")
+        return (*self._flags(target), *defines, "-c", _KERNEL, "-o", "kernel.o")
+
+    def _flags(self, target: str) -> tuple[str, ...]:
+        """Return the flags with which kernels of a target are compiled, beside the common ones."""
+        _, is_checked = TARGETS.get(target, (0, True))
+        family, version = self._toolchain.family, self._toolchain.version
+        flags = (*_OF_KERNELS, *_FRAMES[family])
+        if is_checked:
+            flags += _STRICT[family]
+            if int(version.partition(".")[0]) >= _FILLS_SINCE[family]:
+                flags += _FILLED
+        return flags
 
     def _link_options(self) -> tuple[str, ...]:
-        # zig would build its C++ library first, which nothing here uses.
-        without = ("-nostdlib++",) if self._toolchain.family == "clang" else ()
+        # No library of C++: a kernel that allocates finds none, and zig would build its own first.
+        gcc = ("-nodefaultlibs", "-lc", "-lgcc")
+        without = gcc if self._toolchain.family == "gcc" else ("-nostdlib++",)
         objects = ("kernel.o", "runtime.o", "-o", "kernel.so")
-        return ("-shared", *objects, *without, "-Wl,-z,defs", "-lm")
+        return ("-shared", *objects, "-Wl,-z,defs", "-lm", *without)
 
     def _runtime(self, deadline_s: float) -> bytes:
         """Compile the runtime, once: it is the same for every kernel."""
@@ -178,13 +206,32 @@ def _write(unit: KernelUnit, directory: Path) -> None:
 def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
     path = directory / "kernel.so"
     code = path.read_bytes()
-    shared, threads = footprint(path, unit.entry)
+    known = footprint(path, unit.entry)
+    _compare(unit, known)
     return CompiledCode(
         code=code,
         facts=KernelFacts(
-            static_shared_bytes=shared,
-            pinned_block=threads,
+            static_shared_bytes=known.static_shared_bytes,
+            pinned_block=known.threads,
             code_hash=hashlib.sha256(code).hexdigest(),
         ),
         buffers=tuple(BufferAccess(item.name, item.access) for item in unit.arguments),
     )
+
+
+def _compare(unit: KernelUnit, known: Footprint) -> None:
+    """Hold the parameters of a kernel against what its design states; a preparation states none."""
+    if not unit.arguments:
+        return
+    if len(known.written) != len(unit.arguments):
+        named = ", ".join(argument.name for argument in unit.arguments)
+        raise XpuBuildError(
+            f"the kernel takes {len(known.written)} arrays, the design has {len(unit.arguments)} "
+            f"({named}); give the kernel one xpu::global<T> for each, in this order"
+        )
+    for argument, is_written in zip(unit.arguments, known.written, strict=True):
+        if is_written and argument.access == "read":
+            raise XpuBuildError(
+                f"the design only reads {argument.name!r}, and the kernel may write it; make its "
+                "parameter an xpu::global<const T>, or the design's argument one to update"
+            )

@@ -152,6 +152,8 @@ class EmulatorDevice(Device):
             limit = facts.get(f"max_grid_{axis}") or 2**31 - 1
             if not 0 <= size <= limit:
                 return f"the grid has {size} blocks along {axis}, the part allows {limit}"
+        if launch.dynamic_shared_bytes < 0:
+            return f"it asks for {launch.dynamic_shared_bytes} bytes of dynamic shared memory"
         shared = code.static_shared_bytes + launch.dynamic_shared_bytes
         limits = (facts.shared_bytes_per_block, facts.shared_bytes_per_block_optin)
         known = [limit for limit in limits if limit is not None]
@@ -191,3 +193,4 @@ def _equip(record: objects.LaunchRecord, code: objects.Code) -> None:
     record.threads_memory = ARENA.area("threads", threads * code.descriptor.thread_bytes)
     record.shared = ARENA.area("shared", shared)
     record.cells = ARENA.area("cells", shared * objects.CELL_BYTES, is_cleared=True)
+    record.flights = ARENA.area("flights", shared // 4 * objects.FLIGHT_BYTES)

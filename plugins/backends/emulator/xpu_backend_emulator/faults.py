@@ -24,6 +24,9 @@ CHECKS: Final = (
     "partial wave",
     "copy in flight",
     "copy left behind",
+    "no such copy",
+    "index outside an array of the thread",
+    "undefined arithmetic",
 )
 """Names of the checks, in the order of ``check`` in ``runtime/xpu_emulator.h``."""
 _DEADLINE_S: Final = 5.0

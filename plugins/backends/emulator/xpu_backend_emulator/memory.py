@@ -37,10 +37,19 @@ class Block:
 
 
 def allocate(nbytes: int) -> DeviceArray:
-    """Return fresh memory that nothing wrote."""
-    raw = np.empty(nbytes + ALIGNMENT_BYTES, np.uint8)
+    """Return fresh memory that nothing wrote.
+
+    Raises
+    ------
+    XpuLaunchException
+        The host has not so much.
+    """
+    try:
+        raw, notes = np.empty(nbytes + ALIGNMENT_BYTES, np.uint8), np.zeros(nbytes, np.uint8)
+    except MemoryError as error:
+        raise XpuLaunchException(f"{nbytes} bytes cannot be had: {error}") from error
     skipped = -raw.ctypes.data % ALIGNMENT_BYTES
-    block = Block(raw[skipped : skipped + nbytes], np.zeros(nbytes, np.uint8))
+    block = Block(raw[skipped : skipped + nbytes], notes)
     return DeviceArray(raw.ctypes.data + skipped, (nbytes,), "uint8", block)
 
 

@@ -57,10 +57,14 @@ def run(command: Sequence[str], directory: Path | None, deadline_s: float) -> Fi
     OSError
         The command cannot be started.
     """
+    environment = {**os.environ, "LC_ALL": "C"}
+    if directory is not None:
+        # A killed compiler leaves its temporary files behind: here they go with the directory.
+        environment["TMPDIR"] = str(directory)
     process = subprocess.Popen(  # noqa: S603 - the user's own compiler
         command,
         cwd=directory,
-        env={**os.environ, "LC_ALL": "C"},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -133,6 +133,33 @@ def test_a_part_of_an_allocation_is_memory_too(device: OpenClDevice, scale: Path
     assert bool((after[512:] == 255).all())
 
 
+def test_a_part_that_the_driver_refuses_is_named(scale: Path) -> None:
+    apart = OpenClDevice(driver.devices()[0], OwnMemory)
+    slab = apart.allocate(1024, poisoned=True)
+    odd = DeviceArray(slab.address + 4, (64,), "float32", slab)
+    kernel, launch = apart.load(scale, "scale"), Launch((1, 1, 1), (64, 1, 1))
+    with pytest.raises(XpuLaunchException, match=r"kernel 'scale': .*MISALIGNED"):
+        apart.launcher(kernel, launch, (odd,), (64,))
+    for refused in (apart.to_host, apart.poison, lambda array: apart.copy(array, array)):
+        with pytest.raises(XpuLaunchException, match=r"256 bytes cannot be .*MISALIGNED"):
+            refused(odd)
+    empty = DeviceArray(slab.address + 4, (0,), "float32", slab)
+    apart.launcher(kernel, Launch((0, 1, 1), (64, 1, 1)), (empty,), (0,))()
+
+
+def test_what_the_host_gives_in_another_order_is_turned(device: OpenClDevice) -> None:
+    values = np.arange(12, dtype=">f4").reshape(3, 4)
+    for given in (values, values[:, ::2], values.T):
+        taken = device.to_host(device.from_host(given))
+        assert taken.dtype == np.float32
+        assert np.array_equal(taken, given)
+
+
+def test_memory_that_there_is_not_is_named(device: OpenClDevice) -> None:
+    with pytest.raises(XpuLaunchException, match="1125899906842624 bytes cannot be had"):
+        device.allocate(1 << 50)
+
+
 def test_a_grid_of_nothing_launches_nothing(device: OpenClDevice, scale: Path) -> None:
     array = device.from_host(np.ones(64, np.float32))
     device.launcher(device.load(scale, "scale"), Launch((1, 0, 1), (64, 1, 1)), (array,), (64,))()
@@ -144,6 +171,10 @@ def test_what_cannot_be_launched_is_named(device: OpenClDevice, scale: Path) -> 
     too_wide = Launch((1, 1, 1), ((device.facts.max_threads_per_block or 0) + 1, 1, 1))
     with pytest.raises(XpuLaunchException, match="'scale'"):
         device.launcher(kernel, too_wide, (array,), (64,))()
+    block = (64, 1, 1)
+    for wrong in (Launch((-1, 1, 1), block), Launch(block=(0, 1, 1)), Launch((1, 1, 1), block, -4)):
+        with pytest.raises(XpuLaunchException, match="'scale' cannot be launched as"):
+            device.launcher(kernel, wrong, (array,), (64,))
     with pytest.raises(XpuLaunchException, match="takes 2 arguments, given 3"):
         device.launcher(kernel, Launch(), (array, array), (64,))
     with pytest.raises(XpuLaunchException, match=r"pyopencl\.CommandQueue"):
@@ -185,6 +216,15 @@ def test_the_hosts_arrays_are_used_in_place(host_device: OpenClDevice, scale: Pa
         assert taken.address == values.ctypes.data
         host_device.launcher(kernel, Launch((1, 1, 1), (64, 1, 1)), (taken,), (64,))()
         assert np.array_equal(values, np.full(64, 3, np.float32))
+
+
+def test_an_object_of_half_a_protocol_is_no_array(host_device: OpenClDevice) -> None:
+    class Half:
+        def __dlpack__(self, **_: object) -> object:
+            raise AssertionError
+
+    with pytest.raises(XpuLaunchException, match="type Half is no array"):
+        host_device.import_array(Half(), writable=False)
 
 
 def test_a_stream_of_the_callers_is_used(host_device: OpenClDevice, scale: Path) -> None:

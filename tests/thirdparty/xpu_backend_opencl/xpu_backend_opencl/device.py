@@ -99,29 +99,31 @@ class OpenClDevice(Device):
         XpuLaunchException
             The device has none left.
         """
-        try:
+        with _named(f"{nbytes} bytes cannot be had"):
             array = self._memory.allocate(nbytes)
-        except cl.Error as error:
-            raise XpuLaunchException(f"{nbytes} bytes cannot be had: {error}") from error
         if poisoned:
             self.poison(array)
         return array
 
     def from_host(self, array: Array) -> DeviceArray:
         """Copy a host array to fresh memory."""
-        return self._memory.from_host(array)
+        with _named(f"{array.nbytes} bytes cannot be copied to the device"):
+            return self._memory.from_host(array)
 
     def to_host(self, array: DeviceArray) -> Array:
         """Copy memory to a fresh host array."""
-        return self._memory.to_host(array)
+        with _named(f"{array.nbytes} bytes cannot be copied from the device"):
+            return self._memory.to_host(array)
 
     def copy(self, source: DeviceArray, destination: DeviceArray) -> None:
         """Copy memory to memory of the same size."""
-        self._memory.copy(source, destination)
+        with _named(f"{source.nbytes} bytes cannot be copied"):
+            self._memory.copy(source, destination)
 
     def poison(self, array: DeviceArray) -> None:
         """Fill memory with 0xFF bytes."""
-        self._memory.poison(array)
+        with _named(f"{array.nbytes} bytes cannot be filled"):
+            self._memory.poison(array)
 
     def launcher(
         self,
@@ -144,13 +146,13 @@ class OpenClDevice(Device):
             raise XpuLaunchException(f"kernel {kernel.entry!r} was not loaded by this backend")
         if stream is not None and not isinstance(stream, cl.CommandQueue):
             raise XpuLaunchException(f"a stream is a pyopencl.CommandQueue, not {stream!r}")
-        ready, held = self._packed(kernel, launch, buffers, sizes)
         queue = self._queue if stream is None else stream
         whole, group = self._range(kernel, launch)
+        ready, held = self._packed(kernel, launch, buffers, sizes)
         recorder, must_wait = self._recorder, self._is_host and stream is None
 
         def call(_held: object = held) -> None:
-            try:
+            with _named(f"kernel {kernel.entry!r}"):
                 event = cl.enqueue_nd_range_kernel(queue, ready, whole, group)
                 if recorder.events is not None:
                     recorder.events.append(event)
@@ -158,8 +160,6 @@ class OpenClDevice(Device):
                     event.wait()
                 else:
                     queue.flush()
-            except cl.Error as error:
-                raise XpuLaunchException(f"kernel {kernel.entry!r}: {error}") from error
 
         return call if all(whole) else _nothing
 
@@ -207,20 +207,19 @@ class OpenClDevice(Device):
     ) -> tuple[cl.Kernel, list[Any]]:
         # A kernel object of its own: arguments belong to it, and threads would share them.
         # It does not keep them: whoever launches it has to.
-        ready = cl.Kernel(kernel.program, kernel.entry)
-        arguments: list[Any] = [self._memory.buffer(array) for array in buffers]
-        arguments += [np.int64(size) for size in sizes]
-        if launch.dynamic_shared_bytes:
-            arguments.append(cl.LocalMemory(launch.dynamic_shared_bytes))
-        if len(arguments) != ready.num_args:
-            raise XpuLaunchException(
-                f"kernel {kernel.entry!r} takes {ready.num_args} arguments, given {len(arguments)}"
-            )
-        try:
+        with _named(f"kernel {kernel.entry!r}"):
+            ready = cl.Kernel(kernel.program, kernel.entry)
+            arguments: list[Any] = [self._memory.buffer(array) for array in buffers]
+            arguments += [np.int64(size) for size in sizes]
+            if launch.dynamic_shared_bytes:
+                arguments.append(cl.LocalMemory(launch.dynamic_shared_bytes))
+            if len(arguments) != ready.num_args:
+                raise XpuLaunchException(
+                    f"kernel {kernel.entry!r} takes {ready.num_args} arguments, "
+                    f"given {len(arguments)}"
+                )
             for place, argument in enumerate(arguments):
                 ready.set_arg(place, argument)
-        except cl.Error as error:
-            raise XpuLaunchException(f"kernel {kernel.entry!r}: {error}") from error
         return ready, arguments
 
     def _range(self, kernel: OpenClKernel, launch: Launch) -> tuple[Any, Any]:
@@ -228,7 +227,21 @@ class OpenClDevice(Device):
         grid, group = launch.grid, launch.block
         if group is None:
             grid, group = (self.facts.multiprocessors or 1, 1, 1), kernel.group
+        if min(grid) < 0 or min(group) < 1 or launch.dynamic_shared_bytes < 0:
+            raise XpuLaunchException(
+                f"kernel {kernel.entry!r} cannot be launched as {launch}: a grid has 0 groups or "
+                "more, a block 1 work-item or more, dynamic memory 0 bytes or more"
+            )
         return tuple(g * b for g, b in zip(grid, group, strict=True)), group
+
+
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Turn a driver's refusal into one that says what was asked of it."""
+    try:
+        yield
+    except (cl.Error, MemoryError) as error:
+        raise XpuLaunchException(f"{what}: {error}") from error
 
 
 def _nothing() -> None:

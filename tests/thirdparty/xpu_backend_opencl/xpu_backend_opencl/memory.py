@@ -48,7 +48,8 @@ class Memory(ABC):
         """Copy a host array to fresh memory."""
         fresh = self.allocate(array.nbytes)
         if array.nbytes:
-            self._copy(self.buffer(fresh), np.ascontiguousarray(array))
+            native = array.dtype.newbyteorder("=")
+            self._copy(self.buffer(fresh), np.ascontiguousarray(array, native))
         return DeviceArray(fresh.address, array.shape, array.dtype.name, fresh.owner)
 
     def to_host(self, array: DeviceArray) -> Array:
@@ -143,7 +144,7 @@ class OwnMemory(Memory):
             found = self._live.get(base)
         if found is None or array.address + array.nbytes > base + found.buffer.size:
             raise XpuLaunchException(f"address {array.address:#x} is no memory of this device")
-        if array.address == base and array.nbytes in (0, found.buffer.size):
+        if not array.nbytes or (array.address, array.nbytes) == (base, found.buffer.size):
             return found.buffer
         return found.buffer.get_sub_region(array.address - base, array.nbytes)
 
@@ -161,7 +162,7 @@ def _host_array(value: Any) -> tuple[Array, bool]:
     """Return an array over the same memory, and whether it must not be written."""
     if isinstance(value, np.ndarray):
         return value, not value.flags.writeable
-    if not hasattr(value, "__dlpack__"):
+    if not (hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")):
         raise XpuLaunchException(
             f"an object of type {type(value).__name__} is no array; pass a numpy array, or one "
             "that offers __dlpack__"

@@ -23,25 +23,19 @@ namespace {
 
 enum kind : uint8_t { at_verb, at_barrier, ended, held };
 
-/* An asynchronous copy that has not arrived. */
-struct pending {
-    const array *to;
-    int64_t at;
-    int32_t bytes, group;
-    unsigned char data[16];
-};
-
-enum : int { most_pending = 96, most_waves = 64 };
+enum : int { most_waves = 64 };
 
 struct fibre {
     void *stack_pointer;
     site at;
+    int64_t same; /* what all lanes of the wave must have brought to this place */
     kind stands;
     bool orders_memory;
     uint32_t exchanges, word[2];
-    int32_t groups, copies;
-    pending copy[most_pending];
+    int32_t groups, newest_flight;
 };
+
+constexpr site nowhere = {"", "", 0};
 
 /* `cell::reader` holds a thread and, above it, whether others read too. */
 enum : uint16_t { thread_bits = 0x3fff, several = 0x4000, several_waves = 0x8000 };
@@ -60,7 +54,7 @@ int32_t wave_width;
 uint32_t ticks, block_first, block_start, wave_start[most_waves];
 int64_t placed;
 
-__attribute__((format(printf, 5, 6))) void record(check what, int32_t thread, int32_t line, const void *address,
+__attribute__((format(printf, 4, 5))) void record(check what, int32_t thread, const void *address,
                                                   const char *text, ...)
 {
     if (has_failed && what != race) return; /* the first one counts, or what explains it */
@@ -69,7 +63,6 @@ __attribute__((format(printf, 5, 6))) void record(check what, int32_t thread, in
     f.check = what;
     f.thread = thread;
     for (int i = 0; i < 3; ++i) f.block[i] = now.block[i];
-    f.line = line;
     f.address = (uint64_t)address;
     va_list values;
     va_start(values, text);
@@ -100,6 +93,7 @@ void wait()
 [[noreturn]] void stop()
 {
     fibres[now.thread].stands = held;
+    fibres[now.thread].at = nowhere;
     if (suspect >= 0) wait();
     void *unused;
     xpu_emulator_switch(&unused, scheduler);
@@ -110,26 +104,36 @@ void begin()
 {
     running->body(now.launched);
     fibre &own = fibres[now.thread];
-    if (own.copies) {
-        record(left_behind, now.thread, 0, nullptr, "it ended with %d copies that it never waited for", own.copies);
+    int copies = 0;
+    for (int32_t i = own.newest_flight; i >= 0; i = now.launched->flights[i].next) ++copies;
+    if (copies) {
+        record(left_behind, now.thread, nullptr, "it ended with %d copies that it never waited for", copies);
         stop();
     }
     own.stands = ended;
-    own.at = {"", 0};
+    own.at = nowhere;
     wait();
     __builtin_unreachable();
 }
 
+bool is_same(const char *a, const char *b) { return a == b || strcmp(a, b) == 0; }
+
 bool are_together(const fibre &a, const fibre &b)
 {
-    return a.stands == b.stands && a.at.line == b.at.line
-        && (a.at.verb == b.at.verb || strcmp(a.at.verb, b.at.verb) == 0);
+    return a.stands == b.stands && a.at.line == b.at.line && is_same(a.at.verb, b.at.verb)
+        && is_same(a.at.file, b.at.file);
 }
 
-void describe(char (&text)[80], const fibre &f)
+const char *name_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+void describe(char (&text)[120], const fibre &f)
 {
     if (f.stands == ended) snprintf(text, sizeof text, "has ended");
-    else snprintf(text, sizeof text, "waits at %s in line %d", f.at.verb, f.at.line);
+    else snprintf(text, sizeof text, "waits at %s (%s:%d)", f.at.verb, name_of(f.at.file), f.at.line);
 }
 
 /* Two threads that can never meet. The one that waits is named first. */
@@ -140,11 +144,19 @@ void apart(int32_t a, int32_t b)
         a = b;
         b = other;
     }
-    char first[80], second[80];
+    char first[120], second[120];
     describe(first, fibres[a]);
     describe(second, fibres[b]);
-    record(fibres[a].stands == at_verb ? divergent_verb : divergent_barrier, a, fibres[a].at.line, nullptr,
-           "it %s, thread %d %s", first, b, second);
+    const check what = fibres[a].stands == at_verb ? divergent_verb : divergent_barrier;
+    record(what, a, nullptr, "it %s, thread %d %s", first, b, second);
+}
+
+/* Two lanes that meet, and ask for different things where there is one for the whole wave. */
+void unequal(int32_t a, int32_t b)
+{
+    const site &at = fibres[b].at;
+    record(divergent_verb, b, nullptr, "%s takes another offset or stride than in thread %d, at %s:%d", at.verb, a,
+           name_of(at.file), at.line);
 }
 
 /* Runs a wave until its lanes wait at a barrier or have ended. */
@@ -157,8 +169,10 @@ void run_wave(int32_t wave)
         now.thread = first;
         xpu_emulator_switch(&scheduler, fibres[first].stack_pointer);
         if (has_failed && suspect < 0) return;
-        for (int32_t i = first + 1; i < first + lanes; ++i)
+        for (int32_t i = first + 1; i < first + lanes; ++i) {
             if (!are_together(fibres[first], fibres[i])) return apart(first, i);
+            if (fibres[first].stands == at_verb && fibres[first].same != fibres[i].same) return unequal(first, i);
+        }
         if (fibres[first].stands != at_verb) return;
         if (fibres[first].orders_memory) wave_start[wave] = ++ticks;
     }
@@ -171,7 +185,8 @@ void run_block()
     block_first = block_start = ++ticks;
     for (int32_t i = 0; i < now.threads; ++i) {
         fibres[i].exchanges = 0;
-        fibres[i].groups = fibres[i].copies = 0;
+        fibres[i].groups = 0;
+        fibres[i].newest_flight = -1;
         /* Not all at the same distance from a page, or they would share a few lines of the cache. */
         fibres[i].stack_pointer = prepared(now.launched->stacks + (i + 1) * now.launched->stack_bytes - i % 32 * 128, begin);
     }
@@ -188,16 +203,17 @@ void run_block()
     }
 }
 
-void arrive(kind stands, site at, bool orders_memory)
+void arrive(kind stands, const site &at, bool orders_memory, int64_t same)
 {
     fibre &own = fibres[now.thread];
     own.stands = stands;
     own.at = at;
     own.orders_memory = orders_memory;
+    own.same = same;
     if (stands == at_verb && lanes_of(now.wave) < wave_width) {
-        record(partial_wave, now.thread, at.line, nullptr,
-               "%s in a wave of %d lanes, the width is %d; make the threads of a block a multiple of it", at.verb,
-               lanes_of(now.wave), wave_width);
+        record(partial_wave, now.thread, nullptr,
+               "%s in a wave of %d lanes, the width is %d; make the threads of a block a multiple of it, at %s:%d",
+               at.verb, lanes_of(now.wave), wave_width, name_of(at.file), at.line);
         stop();
     }
     wait();
@@ -242,23 +258,24 @@ void run(const kernel *what, const launch *how)
 uint32_t exchange(uint32_t word, int from, site at)
 {
     if (from < 0 || from >= wave_width) {
-        record(no_lane, now.thread, at.line, nullptr, "%s takes lane %d, the lanes are 0 to %d", at.verb, from,
-               wave_width - 1);
+        record(no_lane, now.thread, nullptr, "%s takes lane %d, the lanes are 0 to %d, at %s:%d", at.verb, from,
+               wave_width - 1, name_of(at.file), at.line);
         stop();
     }
     fibre &own = fibres[now.thread];
     /* Two places in turn: a lane may come to the next exchange before another has taken its word. */
     const uint32_t turn = own.exchanges++ & 1;
     own.word[turn] = word;
-    arrive(at_verb, at, false);
+    arrive(at_verb, at, false, 0);
     return fibres[now.thread - now.lane + from].word[turn];
 }
 
-void converge(site at, bool orders_memory) { arrive(at_verb, at, orders_memory); }
+void converge(int64_t same, site at, bool orders_memory) { arrive(at_verb, at, orders_memory, same); }
 
-void barrier(int line) { arrive(at_barrier, {"barrier", line}, false); }
+void barrier(site at) { arrive(at_barrier, at, false, 0); }
 
 } // namespace emulator
 } // namespace xpu
 
 #include "shared_memory.h"
+#include "sanitizer.h"

@@ -21,16 +21,16 @@ bool is_before(uint32_t time, int32_t thread)
     const long long index = at / element;
     if (has_failed && of.offset + at != suspect) stop();
     if (what == race && other == now.thread)
-        record(race, now.thread, 0, address, "%s[%lld]: it %s what another thread %s, with no barrier between", of.name,
+        record(race, now.thread, address, "%s[%lld]: it %s what another thread %s, with no barrier between", of.name,
                index, own, their);
     else if (what == race)
-        record(race, now.thread, 0, address, "%s[%lld]: it %s what thread %d %s, with no barrier between", of.name,
-               index, own, other, their);
+        record(race, now.thread, address, "%s[%lld]: it %s what thread %d %s, with no barrier between", of.name, index,
+               own, other, their);
     else if (what == in_flight)
-        record(what, now.thread, 0, address, "%s[%lld]: it %s what a copy of thread %d still fills; copy_wait comes first",
+        record(what, now.thread, address, "%s[%lld]: it %s what a copy of thread %d still fills; copy_wait comes first",
                of.name, index, own, other);
     else
-        record(what, now.thread, 0, address, "%s[%lld]: no thread of the block wrote it", of.name, index);
+        record(what, now.thread, address, "%s[%lld]: no thread of the block wrote it", of.name, index);
     suspect = what == unwritten ? of.offset + at : -1;
     stop();
 }
@@ -51,10 +51,11 @@ void check_write(const array &of, int64_t at, int bytes, int element, const void
     }
 }
 
-void mark_written(const array &of, int64_t at, int bytes, uint32_t time)
+/* `place` counts from the beginning of shared memory. */
+void mark_written(int64_t place, int bytes, uint32_t time)
 {
-    for (int64_t i = at; i < at + bytes; ++i) {
-        cell &c = now.cells[of.offset + i];
+    for (int64_t i = place; i < place + bytes; ++i) {
+        cell &c = now.cells[i];
         c.write_time = time;
         c.writer = (uint16_t)now.thread;
     }
@@ -94,7 +95,7 @@ void shared_read(const array &of, int64_t at, int bytes, int element)
 void shared_write(const array &of, int64_t at, int bytes, int element)
 {
     check_write(of, at, bytes, element, __builtin_return_address(0));
-    mark_written(of, at, bytes, ticks);
+    mark_written(of.offset + at, bytes, ticks);
 }
 
 void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes, int element)
@@ -103,13 +104,22 @@ void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
     /* Floor: an index below 0 stays below 0. */
     const long long index = (at - (at % element + element) % element) / element, count = of / element;
     if (what == misaligned)
-        record(what, now.thread, 0, address, "%s[%lld]: an access of %d bytes does not lie at its alignment", name, index,
+        record(what, now.thread, address, "%s[%lld]: an access of %d bytes does not lie at its alignment", name, index,
                bytes);
     else if (what == unwritten)
-        record(what, now.thread, 0, address, "%s[%lld]: nothing wrote it", name, index);
+        record(what, now.thread, address, "%s[%lld]: nothing wrote it", name, index);
+    else if (at >= beyond / 2 || at <= -beyond / 2)
+        record(what, now.thread, address, "%s, which has %lld elements of %d bytes, at an index that no array has", name,
+               count, element);
     else
-        record(what, now.thread, 0, address, "%s[%lld], which has %lld elements of %d bytes; it takes %d bytes there", name,
+        record(what, now.thread, address, "%s[%lld], which has %lld elements of %d bytes; it takes %d bytes there", name,
                index, count, element, bytes);
+    stop();
+}
+
+void bad_copy(int bytes)
+{
+    record(no_copy, now.thread, __builtin_return_address(0), "copy_async takes 4, 8 or 16 bytes, given %d", bytes);
     stop();
 }
 
@@ -117,17 +127,14 @@ void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
 
 void copy_later(const array &to, int64_t at, const unsigned char *from, int bytes)
 {
-    fibre &own = fibres[now.thread];
-    if (own.copies == most_pending) {
-        record(left_behind, now.thread, 0, __builtin_return_address(0), "it waits for none of %d copies", own.copies);
-        stop();
-    }
-    /* It may arrive at any time from now on. */
+    /* It may arrive at any time from now on: until the thread has waited for it nobody may look. */
     check_write(to, at, bytes, bytes, __builtin_return_address(0));
-    mark_written(to, at, bytes, not_yet);
-    pending &made = own.copy[own.copies++];
-    made = {&to, at, bytes, own.groups, {}};
-    memcpy(made.data, from, bytes);
+    fibre &own = fibres[now.thread];
+    const int64_t place = to.offset + at;
+    memcpy(now.shared + place, from, bytes);
+    mark_written(place, bytes, not_yet);
+    now.launched->flights[place / 4] = {own.newest_flight, own.groups, bytes};
+    own.newest_flight = (int32_t)(place / 4);
 }
 
 void copy_commit() { ++fibres[now.thread].groups; }
@@ -135,17 +142,11 @@ void copy_commit() { ++fibres[now.thread].groups; }
 void copy_wait(int left)
 {
     fibre &own = fibres[now.thread];
-    int32_t kept = 0;
-    for (int32_t i = 0; i < own.copies; ++i) {
-        pending &p = own.copy[i];
-        if (p.group < own.groups - left) {
-            memcpy(now.shared + p.to->offset + p.at, p.data, p.bytes);
-            mark_written(*p.to, p.at, p.bytes, ticks);
-        } else {
-            own.copy[kept++] = p;
-        }
-    }
-    own.copies = kept;
+    flight *flights = now.launched->flights;
+    int32_t *link = &own.newest_flight; /* the latest groups come first */
+    while (*link >= 0 && flights[*link].group >= own.groups - left) link = &flights[*link].next;
+    for (int32_t i = *link; i >= 0; i = flights[i].next) mark_written((int64_t)i * 4, flights[i].bytes, ticks);
+    *link = -1;
 }
 
 } // namespace emulator

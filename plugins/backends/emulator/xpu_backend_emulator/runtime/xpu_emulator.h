@@ -18,7 +18,7 @@ struct buffer {
     const char *name;
 };
 
-/* What is known of one byte of shared memory. Times are readings of `state::clock`. */
+/* What is known of one byte of shared memory. Times are readings of the runtime's clock. */
 struct cell {
     uint32_t write_time, read_time;
     uint16_t writer, reader;
@@ -32,21 +32,27 @@ struct array {
 
 /* Where a verb stands in the source. */
 struct site {
-    const char *verb;
+    const char *verb, *file;
     int line;
 };
 
 enum check : int32_t {
     none, load_bounds, store_bounds, misaligned, unwritten, race, divergent_barrier, divergent_verb,
-    no_lane, partial_wave, in_flight, left_behind
+    no_lane, partial_wave, in_flight, left_behind, no_copy, no_element, undefined
 };
 
 /* The first fault of a launch. */
 struct fault {
     int32_t check, thread;
-    int32_t block[3], line;
+    int32_t block[3];
     uint64_t address; /* of the instruction behind the access, 0 when there is none */
     char text[360];
+};
+
+/* An asynchronous copy on its way. It stands at the number of the word of shared memory that it begins
+ * at, for there is one at most; `next` is the one that the same thread started before, -1 without one. */
+struct flight {
+    int32_t next, group, bytes;
 };
 
 /* One launch. The host supplies all memory: `stacks` has room for `threads` stacks of `stack_bytes`. */
@@ -58,13 +64,14 @@ struct launch {
     int64_t stack_bytes, dynamic_shared_bytes;
     unsigned char *shared;
     cell *cells;
+    flight *flights;
     unsigned char *threads_memory; /* threads * thread_bytes */
     fault *result;
 };
 
-/* What the entry's symbol is. */
+/* What the entry's symbol is. Bit i of `written` says that the kernel may write its array i. */
 struct kernel {
-    int32_t version, wave, threads, is_checked, buffers, sizes, thread_bytes, reserved;
+    int32_t version, wave, threads, is_checked, buffers, sizes, thread_bytes, written;
     const char *parameters;
     void (*body)(const launch *);
     int64_t (*static_shared_bytes)();
@@ -90,8 +97,8 @@ XPU_HIDDEN void run(const kernel *, const launch *);
 extern XPU_HIDDEN const int32_t thread_bytes;
 
 XPU_HIDDEN uint32_t exchange(uint32_t word, int from, site at);
-XPU_HIDDEN void converge(site at, bool orders_memory);
-XPU_HIDDEN void barrier(int line);
+XPU_HIDDEN void converge(int64_t same, site at, bool orders_memory);
+XPU_HIDDEN void barrier(site at);
 XPU_HIDDEN void copy_later(const array &to, int64_t at, const unsigned char *from, int bytes);
 XPU_HIDDEN void copy_commit();
 XPU_HIDDEN void copy_wait(int left);
@@ -99,9 +106,13 @@ XPU_HIDDEN void copy_wait(int left);
 /* Checks of shared memory; they return when all is well. */
 XPU_HIDDEN void shared_read(const array &of, int64_t at, int bytes, int element);
 XPU_HIDDEN void shared_write(const array &of, int64_t at, int bytes, int element);
+constexpr int64_t beyond = (int64_t)1 << 62; /* a position in bytes that no array has */
 /* Ends the launch; `what` is one of load_bounds, store_bounds, misaligned, unwritten. */
 [[noreturn]] XPU_HIDDEN void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
                                         int element);
+/* End the launch: a copy of so many bytes, an element of so few. */
+[[noreturn]] XPU_HIDDEN void bad_copy(int bytes);
+[[noreturn]] XPU_HIDDEN void bad_element(int index, int count);
 
 } // namespace emulator
 } // namespace xpu

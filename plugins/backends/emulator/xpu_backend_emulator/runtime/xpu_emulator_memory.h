@@ -120,7 +120,14 @@ template <class T, class Space> struct elements {
 
     elements(Space s, int64_t a) : space(s), start(a) {}
     template <class To> To moved(int64_t by) const { return To(space, position(by)); }
-    int64_t position(int64_t i) const { return start + i * (int64_t)sizeof(T); }
+    int64_t position(int64_t i) const
+    {
+        int64_t at;
+        if (__builtin_expect(__builtin_mul_overflow(i, (int64_t)sizeof(T), &at)
+                                 || __builtin_add_overflow(start, at, &at), 0))
+            return i < 0 ? -beyond : beyond; /* what it wraps around to might be inside */
+        return at;
+    }
 
     template <class V> V load(int64_t i) const
     {

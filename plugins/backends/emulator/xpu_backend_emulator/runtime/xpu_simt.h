@@ -27,8 +27,8 @@ static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 th
 #include "xpu_emulator.h"
 
 #define XPU_DEVICE inline
-#define XPU_SITE_PARAMETER , int xpu_line = __builtin_LINE()
-#define XPU_SITE(verb) , ::xpu::emulator::site{verb, xpu_line}
+#define XPU_SITE_PARAMETER , const char *xpu_file = __builtin_FILE(), int xpu_line = __builtin_LINE()
+#define XPU_SITE(verb) , ::xpu::emulator::site{verb, xpu_file, xpu_line}
 #define XPU_SITE_TYPE , ::xpu::emulator::site xpu_site
 #define XPU_SITE_PASSED , xpu_site
 
@@ -47,8 +47,14 @@ inline int grid_z() { return emulator::now.grid[2]; }
 inline int lane() { return emulator::now.lane; }
 inline int wave() { return emulator::now.wave; }
 
-inline void barrier(int line = __builtin_LINE()) { emulator::barrier(line); }
-inline void wave_barrier(int line = __builtin_LINE()) { emulator::converge({"wave_barrier", line}, true); }
+inline void barrier(const char *file = __builtin_FILE(), int line = __builtin_LINE())
+{
+    emulator::barrier({"barrier", file, line});
+}
+inline void wave_barrier(const char *file = __builtin_FILE(), int line = __builtin_LINE())
+{
+    emulator::converge(0, {"wave_barrier", file, line}, true);
+}
 
 inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 /* To the nearest, ties to even; the value must fit an int. */
@@ -56,7 +62,15 @@ inline int round_to_int(float v) { return (int)__builtin_rintf(v); }
 
 namespace simt {
 inline uint32_t exchange(uint32_t word, int from, emulator::site at) { return emulator::exchange(word, from, at); }
-inline void converge(int, emulator::site at) { emulator::converge(at, false); }
+#if XPU_EMULATOR_CHECKS
+#define XPU_CHECKED_INDEX(i, count) ::xpu::simt::inside(i, count)
+inline int inside(int i, int count)
+{
+    if (__builtin_expect((unsigned)i >= (unsigned)count, 0)) emulator::bad_element(i, count);
+    return i;
+}
+#endif
+inline void converge(int64_t same, emulator::site at) { emulator::converge(same, at, false); }
 } // namespace simt
 } // namespace xpu
 
@@ -96,7 +110,8 @@ template <class Tag, int64_t bytes> array static_array<Tag, bytes>::record = {pl
 
 template <class T, class Tag, int64_t count> shared<T> declared()
 {
-    static_assert(__is_trivially_copyable(T) && count > 0, "shared memory holds plain values, at least one");
+    static_assert(__is_trivially_copyable(T) && alignof(T) <= 16 && count > 0,
+                  "shared memory holds plain values aligned to at most 16 bytes, at least one");
     return {shared_space{&static_array<Tag, count * (int64_t)sizeof(T)>::record}, 0};
 }
 
@@ -118,6 +133,7 @@ template <class T, class Tag> shared<T> dynamic()
 /* Adds and returns what was there before. */
 template <class T> T atomic_add(const global<T> &g, int64_t i, typename simt::plain<T>::type v)
 {
+    static_assert(sizeof(T) == 4, "atomic_add takes float or whole numbers of 32 bits");
     const T before = g[i];
     g[i] = (T)(before + v);
     return before;
@@ -150,10 +166,15 @@ void copy_async(const shared<S> &to, int64_t si, const global<G> &from, int64_t 
 {
     if (bytes == 16) emulator::copy<vec<uint32_t, 4>>(to, si, from, gi);
     else if (bytes == 8) emulator::copy<vec<uint32_t, 2>>(to, si, from, gi);
-    else emulator::copy<uint32_t>(to, si, from, gi);
+    else if (bytes == 4) emulator::copy<uint32_t>(to, si, from, gi);
+    else emulator::bad_copy(bytes);
 }
 inline void copy_commit() { emulator::copy_commit(); }
-template <int N> void copy_wait() { emulator::copy_wait(N); }
+template <int N> void copy_wait()
+{
+    static_assert(N >= 0, "copy_wait leaves 0 groups or more on their way");
+    emulator::copy_wait(N);
+}
 } // namespace xpu
 #endif
 
@@ -168,11 +189,11 @@ template <class A> struct argument {
     static_assert(sizeof(A) == 0, "a kernel takes xpu::global<T> and int64_t");
 };
 template <class T> struct argument<global<T>> {
-    static constexpr bool is_buffer = true;
+    static constexpr bool is_buffer = true, is_written = !simt::is_const<T>::value;
     static global<T> take(cursor &c) { return {global_space{&c.from.buffers[c.buffers++]}, 0}; }
 };
 template <> struct argument<int64_t> {
-    static constexpr bool is_buffer = false;
+    static constexpr bool is_buffer = false, is_written = false;
     static int64_t take(cursor &c) { return c.from.sizes[c.sizes++]; }
 };
 template <class... A> struct call {
@@ -182,8 +203,19 @@ template <class F> struct signature;
 template <class... A> struct signature<void(A...)> {
     static constexpr int buffers = (0 + ... + (int)argument<A>::is_buffer);
     static constexpr int sizes = (int)sizeof...(A) - buffers;
+    static constexpr int32_t written()
+    {
+        const bool is_buffer[] = {argument<A>::is_buffer..., false}, is_written[] = {argument<A>::is_written..., false};
+        int32_t bits = 0;
+        for (int i = 0; i < buffers; ++i) {
+            if (!is_buffer[i]) return -1;
+            bits |= (int32_t)is_written[i] << i;
+        }
+        return bits;
+    }
     template <void (*f)(A...)> static void body(const launch *of)
     {
+        static_assert(buffers < 32 && written() >= 0, "a kernel takes its arrays first, at most 31, then the sizes");
         cursor at{*of};
         call<A...>{f, argument<A>::take(at)...}; /* braces: in order */
     }
@@ -191,12 +223,14 @@ template <class... A> struct signature<void(A...)> {
 } // namespace emulator
 } // namespace xpu
 
+#define XPU_EMULATOR_TEXT(...) #__VA_ARGS__
 #define XPU_KERNEL(...) \
     static void xpu_kernel(__VA_ARGS__); \
     extern "C" __attribute__((visibility("default"))) const ::xpu::emulator::kernel XPU_ENTRY = { \
-        1, XPU_WAVE, XPU_THREADS, XPU_EMULATOR_CHECKS, \
+        2, XPU_WAVE, XPU_THREADS, XPU_EMULATOR_CHECKS, \
         ::xpu::emulator::signature<void(__VA_ARGS__)>::buffers, \
-        ::xpu::emulator::signature<void(__VA_ARGS__)>::sizes, ::xpu::emulator::thread_bytes, 0, #__VA_ARGS__, \
+        ::xpu::emulator::signature<void(__VA_ARGS__)>::sizes, ::xpu::emulator::thread_bytes, \
+        ::xpu::emulator::signature<void(__VA_ARGS__)>::written(), XPU_EMULATOR_TEXT(__VA_ARGS__), \
         ::xpu::emulator::signature<void(__VA_ARGS__)>::body<xpu_kernel>, \
         ::xpu::emulator::static_shared_bytes, ::xpu::emulator::run}; \
     static void xpu_kernel(__VA_ARGS__)
