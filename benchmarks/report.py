@@ -30,8 +30,8 @@ _LOOK_S: Final = 1.0
 _GLANCE_S: Final = 0.2
 
 
-class Report:
-    """One benchmark's findings.
+class Sheet:
+    """A table with what it rests on and what is to be said of it.
 
     Parameters
     ----------
@@ -39,39 +39,20 @@ class Report:
         First line of the text.
     columns
         Heading and format of each column by the key that rows use.
-    orchestrator
-        Whose device and compiler are described, and whose device says what others hold.
     conditions
-        What else the figures rest on, by name.
+        What the figures rest on, by name.
     """
 
     def __init__(
         self,
         title: str,
         columns: Mapping[str, tuple[str, str]],
-        orchestrator: Orchestrator,
-        **conditions: str,
+        conditions: Mapping[str, str],
     ) -> None:
         self._title, self._columns = title, columns
-        self._patience_s = PATIENCE_S
-        self._device = orchestrator.backend.open()  # its counters are this report's own
-        self.conditions = {**_machine(orchestrator), **conditions}
+        self.conditions = dict(conditions)
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
-        self._look("before")
-
-    def load(self) -> float | None:
-        """Return the share of the cores that others held since the last call, 0 to 1."""
-        return self._device.foreign_load()
-
-    def wait_quiet(self) -> None:
-        """Wait while others hold much of the machine, as long as there is patience left."""
-        while self._patience_s > 0:
-            self.load()
-            time.sleep(_GLANCE_S)
-            if (self.load() or 0.0) < BUSY:
-                return
-            self._patience_s -= _GLANCE_S
 
     def add(self, **row: Any) -> None:
         """Add a row and show it at once; a key that is no column goes to the JSON only.
@@ -81,11 +62,11 @@ class Report:
         self.rows.append(row)
         print(f"  {' | '.join(self._cells(row))}", file=sys.stderr, flush=True)
 
-    def finish(self, args: argparse.Namespace) -> None:
-        """Print the text, and write what `arguments` offered and was asked for."""
-        self._look("after")
-        busy = sum((row.get("load") or 0) >= BUSY for row in self.rows)
-        self._warn(busy > 0, f"others held {BUSY:.0%} of the cores or more in {busy} rows")
+    def finish(self, args: argparse.Namespace, **more: Any) -> None:
+        """Print the text, and write what `arguments` offered and was asked for.
+
+        `more` goes to the JSON only.
+        """
         text = self.text()
         print(text)
         if args.markdown:
@@ -96,6 +77,7 @@ class Report:
                 "conditions": self.conditions,
                 "rows": self.rows,
                 "notes": self.notes,
+                **more,
             }
             args.json.write_text(json.dumps(document, indent=1, ensure_ascii=False), "utf-8")
 
@@ -117,13 +99,60 @@ class Report:
             for key, (_, form) in self._columns.items()
         ]
 
+
+class Report(Sheet):
+    """One benchmark's findings on a device, and how busy that was.
+
+    Parameters
+    ----------
+    title, columns
+        As of a sheet.
+    orchestrator
+        Whose device and compiler are described, and whose device says what others hold.
+    conditions
+        What else the figures rest on, by name.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        columns: Mapping[str, tuple[str, str]],
+        orchestrator: Orchestrator,
+        **conditions: str,
+    ) -> None:
+        super().__init__(title, columns, {**machine(orchestrator), **conditions})
+        self._patience_s = PATIENCE_S
+        self._device = orchestrator.backend.open()  # its counters are this report's own
+        self._what = "cores" if orchestrator.facts.backend == "cpu" else "device"
+        self._look("before")
+
+    def load(self) -> float | None:
+        """Return the share of the device (a host's cores) that others held of late, 0 to 1."""
+        return self._device.foreign_load()
+
+    def wait_quiet(self) -> None:
+        """Wait while others hold much of the machine, as long as there is patience left."""
+        while self._patience_s > 0:
+            self.load()
+            time.sleep(_GLANCE_S)
+            if (self.load() or 0.0) < BUSY:
+                return
+            self._patience_s -= _GLANCE_S
+
+    def finish(self, args: argparse.Namespace, **more: Any) -> None:
+        """Look around once more, print the text, and write what was asked for."""
+        self._look("after")
+        busy = sum((row.get("load") or 0) >= BUSY for row in self.rows)
+        self._warn(busy > 0, f"others held {BUSY:.0%} of the {self._what} or more in {busy} rows")
+        super().finish(args, **more)
+
     def _look(self, when: str) -> None:
         self.load()
         time.sleep(_LOOK_S)
         share = self.load()
         if share is not None:
-            self.conditions[f"held by others, {when}"] = f"{share:.0%} of the cores"
-            self._warn(share >= BUSY, f"others held {share:.0%} of the cores {when}")
+            self.conditions[f"held by others, {when}"] = f"{share:.0%} of the {self._what}"
+            self._warn(share >= BUSY, f"others held {share:.0%} of the {self._what} {when}")
 
     def _warn(self, is_busy: bool, what: str) -> None:
         if is_busy:
@@ -139,13 +168,17 @@ def arguments(text: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _machine(orchestrator: Orchestrator) -> dict[str, str]:
+def machine(orchestrator: Orchestrator) -> dict[str, str]:
+    """Return what figures rest on: part, driver, compiler and versions."""
     facts = orchestrator.facts
     cache = (facts.last_level_cache_bytes or 0) >> 20
+    units = {"cores": f"{facts.multiprocessors} of {os.cpu_count()}"}
+    if facts.backend != "cpu":
+        units = {"multiprocessors": f"{facts.multiprocessors}", "host cores": f"{os.cpu_count()}"}
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "part": f"{facts.name} ({facts.architecture}), last-level cache {cache} MiB",
-        "cores": f"{facts.multiprocessors} of {os.cpu_count()}",
+        **units,
         "driver": f"{facts.driver_version}",
         "compiler": orchestrator.backend.compiler().identity,
         "versions": f"XPU {xpu.__version__}, Python {platform.python_version()}, "

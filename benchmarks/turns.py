@@ -67,18 +67,25 @@ class Arm:
 
 
 def play(arms: Sequence[Arm], seconds: float, least: int = LEAST_ROUNDS) -> Times:
-    """Return microseconds (rounds, arms) of rounds that visit every arm once.
+    """Return microseconds (rounds, arms) of rounds that visit every arm once."""
+    return interleaved([arm.turn_us for arm in arms], seconds, least)
 
-    The first arm of a round rotates and odd rounds run backwards, so that no arm always
+
+def interleaved(
+    read: Sequence[Callable[[], float]], seconds: float, least: int = LEAST_ROUNDS
+) -> Times:
+    """Return readings (rounds, readers) of rounds that ask every reader once.
+
+    The first one of a round rotates and odd rounds run backwards, so that none always
     follows the same other one. A first round is dropped.
     """
     rows: list[Times] = []
     deadline = time.perf_counter() + seconds
     while len(rows) <= least or time.perf_counter() < deadline:
-        number, row = len(rows), np.empty(len(arms))
-        order = [(number + place) % len(arms) for place in range(len(arms))]
+        number, row = len(rows), np.empty(len(read))
+        order = [(number + place) % len(read) for place in range(len(read))]
         for index in order if number % 2 == 0 else [order[0], *order[:0:-1]]:
-            row[index] = arms[index].turn_us()
+            row[index] = read[index]()
         rows.append(row)
     return np.array(rows[1:])
 

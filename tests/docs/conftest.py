@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import attrs
 import first_party
 import pytest
+import tomli_w
 
 from xpu.errors import XpuError
 
@@ -22,6 +25,7 @@ BLOCK = re.compile(
     r"```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
+KEPT = {"q4k_tile": ("i8x16", "i8x64"), "q4k_matvec": ("plain", "two_row")}
 PAGES = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
 
 
@@ -112,6 +116,57 @@ def importable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
 @pytest.fixture
 def shipped_plugins() -> list[tuple[str, object, str]]:
     """What the pages rest on, and the probes that are here; not what is installed."""
-    probes = [name for name in ("matvec_variant", "tile_prewarm") if first_party.package(name)]
+    probes = [
+        name
+        for name in ("calibration", "matvec_variant", "tile_prewarm")
+        if first_party.package(name)
+    ]
     names = ("cpu", "kquant", *probes)
     return [(name, first_party.plugin(name), "xpu-orchestrator") for name in names]
+
+
+@pytest.fixture
+def shell(
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    quiet_machine: None,
+    shipped_plugins: list[tuple[str, object, str]],
+) -> Callable[[str], int]:
+    """Few families, members and problems: what the page names, and what compiles soon."""
+    for name in ("matvec_variant", "tile_prewarm"):
+        first_party.plugin(name)
+    from xpu.cli.app import run
+    from xpu.registry import Registry
+
+    families = tomllib.loads((root / "config/families.toml").read_text("utf-8"))["families"]
+    kept = {name: families[name] for name in KEPT}
+    for name, family in kept.items():
+        family["members"] = [m for m in family["members"] if m["name"] in KEPT[name]]
+        assert len(family["members"]) == len(KEPT[name])
+        family["default"] = {"c": KEPT[name][0]}
+    plans = {
+        "tile_prewarm": {"families": ["q4k_tile"], "problems": ["8x64x256"]},
+        "matvec_variant": {"families": ["q4k_matvec"], "problems": ["1x256x512", "1x64x256"]},
+    }
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "families.toml").write_text(tomli_w.dumps({"families": kept}))
+    (config / "probes.toml").write_text(tomli_w.dumps({"probes": plans}))
+    monkeypatch.setenv("XPU_CONFIG_DIR", str(config))
+    monkeypatch.setenv("XPU_STORE", str(tmp_path / "store"))
+    # Four caches' worth of small problems are tens of thousands of copies.
+    monkeypatch.setattr("xpu.choice.kernel_trial.rotation_count", lambda *_: 3)
+    registry = Registry.from_plugins(shipped_plugins)
+    monkeypatch.setattr("xpu.registry.default_registry", lambda: registry)
+    monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
+
+    def command(line: str) -> int:
+        words = shlex.split(line, comments=True)
+        with pytest.MonkeyPatch.context() as patch:
+            while "=" in words[0]:
+                patch.setenv(*words.pop(0).split("=", 1))
+            assert words[0] == "xpu"
+            return run(words[1:])
+
+    return command

@@ -32,6 +32,7 @@ class ScriptedDevice(Device):
     def __init__(self):
         self.ran = []
         self.allocated = 0
+        self.is_lost = False
 
     def load(self, code, entry):
         try:
@@ -63,13 +64,16 @@ class ScriptedDevice(Device):
 
     def launcher(self, kernel, launch, buffers, sizes, stream=None):
         def call():
+            self.is_lost |= kernel.text == "lose"
+            self.synchronize()
             self.ran.append((kernel.text, buffers[0].address))
             run(kernel.text, buffers)
 
         return call
 
     def synchronize(self):
-        pass
+        if self.is_lost:
+            raise XpuLaunchException("the context is lost")
 
     def timer(self):
         raise AssertionError("a worker times nothing")

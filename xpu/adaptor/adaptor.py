@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import attrs
 
 from xpu.adaptor.cache import BuildCache
-from xpu.adaptor.units import macros, member_unit, preparation_unit, unit_key
+from xpu.adaptor.units import macros, member_unit, preparation_unit, staging_unit, unit_key
 from xpu.errors import XpuBuildError
 from xpu.model import Family, KernelFacts, Manifest, Member
 from xpu.registry import Registry
@@ -26,16 +26,28 @@ two shared cores; twenty times that is a compiler that hangs."""
 
 @attrs.frozen
 class Built:
-    """One kernel's code object, on disk, with its manifest."""
+    """One kernel's code object, on disk, with its manifest.
+
+    `staging` is the kernel that runs before each of its launches, where there is one.
+    """
 
     manifest: Manifest
     code: Path
     was_cached: bool
+    staging: Built | None = None
+
+    @property
+    def code_hash(self) -> str:
+        """Hash of all code that a launch of it runs."""
+        own = self.manifest.code_hash
+        if self.staging is None:
+            return own
+        return hashlib.sha256(f"{own} {self.staging.code_hash}".encode()).hexdigest()
 
     @property
     def facts(self) -> KernelFacts:
         """What the compiler made of it."""
-        return attrs.evolve(self.manifest.footprint, code_hash=self.manifest.code_hash)
+        return attrs.evolve(self.manifest.footprint, code_hash=self.code_hash)
 
 
 class Adaptor:
@@ -73,10 +85,14 @@ class Adaptor:
     ) -> Mapping[str, Built | XpuBuildError]:
         """Build members by name; one that fails is an error in its place."""
         design = self._registry.design(family.design)
-        source = self._source(design)
-        units = [member_unit(family, design, source, member) for member in members]
-        results = zip(members, self._units(units, target), strict=True)
-        return {member.name: _explained(it, family, design, member) for member, it in results}
+        pairs = self._member_units(family, design, members)
+        units = [unit for pair in pairs for unit in pair if unit is not None]
+        results = dict(zip(map(id, units), self._units(units, target), strict=True))
+        built: dict[str, Built | XpuBuildError] = {}
+        for member, (unit, staging) in zip(members, pairs, strict=True):
+            own = _explained(results[id(unit)], family, design, member)
+            built[member.name] = own if staging is None else _joined(own, results[id(staging)])
+        return built
 
     def recall(
         self, family: Family, members: Sequence[Member], target: str
@@ -85,17 +101,38 @@ class Adaptor:
 
         A member that failed to compile when that was last tried is its error.
         """
-        design = self._registry.design(family.design)
-        source = self._source(design)
         found: dict[str, Built | XpuBuildError | None] = {}
-        for member in members:
-            unit = member_unit(family, design, source, member)
-            key = unit_key(unit, self.compiler, target)
-            found[member.name] = self._known(key, unit)
-            if found[member.name] is None and (why := self.cache.failure(key)) is not None:
-                found[member.name] = XpuBuildError(why)
-            found[member.name] = _explained(found[member.name], family, design, member)
+        design = self._registry.design(family.design)
+        pairs = self._member_units(family, design, members)
+        for member, (unit, staging) in zip(members, pairs, strict=True):
+            own = _explained(self._recalled(unit, target), family, design, member)
+            before = None if staging is None else self._recalled(staging, target)
+            if own is None or staging is None:
+                found[member.name] = own
+            else:
+                found[member.name] = None if before is None else _joined(own, before)
         return found
+
+    def _member_units(
+        self, family: Family, design: Design, members: Sequence[Member]
+    ) -> list[tuple[KernelUnit, KernelUnit | None]]:
+        source, dialect = self._source(design), self.backend.dialect
+        pairs: list[tuple[KernelUnit, KernelUnit | None]] = []
+        for member in members:
+            staging = self._registry.staging_for(design.name, dialect, member.parameters)
+            own = member_unit(family, design, source, member)
+            if staging is None:
+                pairs.append((own, None))
+            else:
+                pairs.append((own, staging_unit(family, member, staging.source(dialect))))
+        return pairs
+
+    def _recalled(self, unit: KernelUnit, target: str) -> Built | XpuBuildError | None:
+        key = unit_key(unit, self.compiler, target)
+        known = self._known(key, unit)
+        if known is None and (why := self.cache.failure(key)) is not None:
+            return XpuBuildError(why)
+        return known
 
     def preparation(self, family: Family, target: str) -> Built | None:
         """Build a family's weight preparation; None when its dialect has none.
@@ -131,7 +168,12 @@ class Adaptor:
     def _units(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
         keys = [unit_key(unit, self.compiler, target) for unit in units]
         results = [self._known(key, unit) for key, unit in zip(keys, units, strict=True)]
-        missing = [index for index, result in enumerate(results) if result is None]
+        # What several members share is compiled once.
+        missing = [
+            index
+            for index, result in enumerate(results)
+            if result is None and keys.index(keys[index]) == index
+        ]
         if missing:
             wanted = [units[index] for index in missing]
             compiled = self.compiler.compile(wanted, target, deadline_s=self._deadline_s)
@@ -141,7 +183,8 @@ class Adaptor:
                     self.cache.keep_failure(keys[index], str(code))
                 else:
                     results[index] = self._keep(keys[index], units[index], code, target)
-        return [result for result in results if result is not None]
+        made = (results[keys.index(key)] for key in keys)
+        return [result for result in made if result is not None]
 
     def _keep(self, key: str, unit: KernelUnit, code: CompiledCode, target: str) -> Built:
         manifest = Manifest(
@@ -155,6 +198,13 @@ class Adaptor:
             operations=code.operations,
         )
         return _built(self.cache.keep(key, code.code, manifest), unit, was_cached=False)
+
+
+def _joined(own: Built | XpuBuildError, staging: Built | XpuBuildError) -> Built | XpuBuildError:
+    """Return a member's code with what runs before it; the error of either, when there is one."""
+    if isinstance(own, XpuBuildError):
+        return own
+    return staging if isinstance(staging, XpuBuildError) else attrs.evolve(own, staging=staging)
 
 
 def _explained(result: R, family: Family, design: Design, member: Member) -> R | XpuBuildError:

@@ -35,6 +35,17 @@ def preparation_unit(family: Family, source: KernelSource) -> KernelUnit:
     )
 
 
+def staging_unit(family: Family, member: Member, source: KernelSource) -> KernelUnit:
+    """Return the unit of what runs before a member's launches; members of one source share it."""
+    return KernelUnit(
+        kernel=f"{family.name}.{member.name}.stage",
+        entry="xpu_stage",
+        text=source.text,
+        includes=source.includes,
+        defines=macros(family.constants),
+    )
+
+
 def symbol(*parts: str) -> str:
     """Join parts into a C identifier."""
     return re.sub(r"\W", "_", "_".join(parts), flags=re.ASCII)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from xpu.errors import XpuConfigError
-from xpu.model import BucketPolicy, Problem, nearest
+from xpu.model import BucketPolicy, Family, Problem, nearest
+from xpu.spec import Design
 
 _KINDS: Final = ("exact", "pow2", "list", "linear")
 _ROUNDS: Final = ("up", "down", "nearest")
@@ -76,6 +77,20 @@ def bucket_problem(
             return None
         found[name] = rounded
     return Problem(**found)
+
+
+def family_bucket(
+    family: Family, design: Design, problem: Problem, policies: Mapping[str, BucketPolicy]
+) -> Problem | None:
+    """Return the problem whose answer serves a problem of a family; None when out of bucket.
+
+    A bucket that the design cannot serve (a size that must be a multiple, rounded) is no place
+    to measure: the problem is then its own bucket.
+    """
+    rounded = bucket_problem(problem, family.buckets, policies)
+    if rounded is None:
+        return None
+    return problem if design.check_problem(rounded, family.constants) else rounded
 
 
 def check_policy(policy: BucketPolicy) -> str:

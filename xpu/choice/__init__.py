@@ -6,19 +6,26 @@ but through the store.
 """
 
 from xpu.choice.fault import MemberFault
-from xpu.choice.kernel_trial import Arm, KernelTrial, Subject
+from xpu.choice.foreseen import foreseen
+from xpu.choice.kernel_trial import KernelTrial
+from xpu.choice.packing import Arm, Packer, Staging
 from xpu.choice.proofs import Proofs
 from xpu.choice.shape_choice import ShapeChoice
 from xpu.choice.trial import TrialProbe
+from xpu.choice.trial_job import Subject, trial_job
 from xpu.choice.worker import Worker
 
 __all__ = [
     "Arm",
     "KernelTrial",
     "MemberFault",
+    "Packer",
     "Proofs",
     "ShapeChoice",
+    "Staging",
     "Subject",
     "TrialProbe",
     "Worker",
+    "foreseen",
+    "trial_job",
 ]

@@ -91,7 +91,7 @@ class Case:
         is_stored: bool = False,
         margin: int | None = None,
         tie: bool | None = None,
-        measured: tuple[MemberResult, ...] = (),
+        outcome: Outcome | None = None,
         foreign_load: float | None = None,
     ) -> ChoiceResult:
         """Return the result that a member serves, with every member the filter knows."""
@@ -105,14 +105,16 @@ class Case:
             margin_permille=margin,
             tie=tie,
             note="; ".join(self.notes),
-            members=_members(self.f, measured),
+            members=_members(self.f, outcome),
             memory=self.memory,
             foreign_load=foreign_load,
+            check_s=None if outcome is None else outcome.check_s,
+            trial_s=None if outcome is None else outcome.rounds_s,
         )
 
 
-def _members(f: ShapeFilter, measured: tuple[MemberResult, ...]) -> tuple[MemberResult, ...]:
-    found = {result.name: result for result in measured}
+def _members(f: ShapeFilter, outcome: Outcome | None) -> tuple[MemberResult, ...]:
+    found = {} if outcome is None else {result.name: result for result in outcome.members}
     ruled = [
         found.get(verdict.candidate.name)
         or MemberResult(

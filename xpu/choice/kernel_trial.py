@@ -7,27 +7,25 @@ Code that has never run well goes to the worker process first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import attrs
 
 from xpu.choice.copies import buffer_sets
 from xpu.choice.fault import MemberFault
-from xpu.choice.job import LAUNCH, Job, Step, launch_once, run_job
+from xpu.choice.job import LAUNCH, Job, launch_once, run_job
+from xpu.choice.packing import Arm, Packer
 from xpu.choice.proofs import Proofs
+from xpu.choice.trial_job import Subject, step_of, trial_job
 from xpu.choice.worker import Worker
 from xpu.errors import XpuPluginError
 from xpu.measure import KernelTimer, Turn, rotation_count
-from xpu.model import Constant, Problem, ShapeCandidate
+from xpu.model import ShapeCandidate
 from xpu.registry import blaming
-from xpu.spec import Argument, Design, Device, DeviceArray, Launch
+from xpu.spec import Device, DeviceArray
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from xpu.spec.design import Arrays
 
 _MEMORY_SHARE: Final = 4
 """Copies for a cold trial may fill one part in this many of the device's memory."""
@@ -40,38 +38,6 @@ cold, and of so small a one the cost of launching counts."""
 _OPERATIONS_PER_S: Final = 1e9
 """Slowest pace at which a member is not yet taken to hang. Source: portable code of the
 shipped families makes ten times as many on one core."""
-
-
-@attrs.frozen
-class Arm:
-    """One member's code and how it is launched on the trial's problem."""
-
-    code: Path
-    entry: str
-    code_hash: str
-    launch: Launch
-    sizes: tuple[int, ...]
-
-
-@attrs.frozen
-class Subject:
-    """What is tried: a design with a family's constants, on a problem, with these inputs.
-
-    `has_given_data`: some inputs are a caller's own, so numbers that look wrong may be theirs.
-    """
-
-    design: Design
-    constants: Mapping[str, Constant]
-    problem: Problem
-    inputs: Arrays
-    preparation: Arm | None = None
-    prepared_bytes: int = 0
-    has_given_data: bool = False
-
-    @property
-    def written(self) -> tuple[Argument, ...]:
-        """The arguments that a launch writes."""
-        return tuple(arg for arg in self.design.arguments if arg.access != "read")
 
 
 class KernelTrial:
@@ -129,7 +95,7 @@ class KernelTrial:
         if self._proofs.is_lapsed(arm.code_hash):
             self._proofs.forget(arm.code_hash)
         try:
-            fault = self._fault_of(self._run(self._job(arm), here=proof is not None))
+            fault = self._fault_of(self._run(trial_job(self._subject, arm), here=proof is not None))
             if fault:
                 raise MemberFault("wrong", fault)
         except XpuPluginError as cause:
@@ -167,7 +133,7 @@ class KernelTrial:
             raw = self._subject.inputs[preparation.argument]
             buffers = (raw, self._subject.prepared_bytes)
             try:
-                self._run(Job((_step(arm, (0, 1)),), buffers, ()), here=False)
+                self._run(Job((step_of(arm, (0, 1)),), buffers, ()), here=False)
             except MemberFault as cause:
                 if cause.status == "failed":
                     raise
@@ -187,41 +153,6 @@ class KernelTrial:
         operations = self._subject.design.operations(self._subject.problem)
         return self._worker.run(job, work_s=operations / _OPERATIONS_PER_S)
 
-    def _job(self, arm: Arm) -> Job:
-        subject = self._subject
-        buffers: list[Any] = []
-        steps: list[Step] = []
-        taken: list[int] = []
-        for argument in subject.design.arguments:
-            buffers.append(self._initial(argument))
-            taken.append(len(buffers) - 1)
-            preparation = subject.design.preparation
-            if subject.preparation and preparation and argument.name == preparation.argument:
-                buffers.append(subject.prepared_bytes)
-                steps.append(_step(subject.preparation, (taken[-1], len(buffers) - 1)))
-                taken[-1] = len(buffers) - 1
-        steps.append(_step(arm, tuple(taken)))
-        results = tuple(
-            taken[index]
-            for index, argument in enumerate(subject.design.arguments)
-            if argument.access != "read"
-        )
-        return Job(tuple(steps), tuple(buffers), results)
-
-    def _initial(self, argument: Argument) -> Any:
-        if argument.access != "write":
-            return self._subject.inputs[argument.name]
-        return self._bytes_of(argument)
-
-    def _bytes_of(self, argument: Argument) -> int:
-        import math
-
-        import numpy as np
-
-        subject = self._subject
-        shape = subject.design.shapes(subject.problem, subject.constants)[argument.name]
-        return math.prod(shape) * np.dtype(argument.dtype).itemsize
-
     def _fault_of(self, results: Sequence[Any]) -> str:
         subject = self._subject
         shapes = subject.design.shapes(subject.problem, subject.constants)
@@ -237,27 +168,24 @@ class KernelTrial:
         )
 
     def _prepared_launches(self, name: str) -> Sequence[Callable[[], None]]:
-        arm = self._arms[name]
-        kernel = self._device.load(arm.code, arm.entry)
+        pack = Packer(self._device, self._arms[name])
         if not self._sets:
             self._sets = buffer_sets(
                 self._device, self._subject.design.arguments, self._buffers(), self.copies
             )
-        return [
-            self._device.launcher(kernel, arm.launch, buffers, arm.sizes) for buffers in self._sets
-        ]
+        stream = self._timer.tier.stream
+        return [pack(buffers, stream) for buffers in self._sets]
 
     def _buffers(self) -> list[DeviceArray]:
         """Make the arguments of a launch."""
         subject, device = self._subject, self._device
-        preparation = subject.design.preparation
         made: list[DeviceArray] = []
         for argument in subject.design.arguments:
             if argument.access == "write":
-                made.append(device.allocate(self._bytes_of(argument)))
+                made.append(device.allocate(subject.bytes_of(argument)))
                 continue
             array = device.from_host(subject.inputs[argument.name])
-            if subject.preparation and preparation and argument.name == preparation.argument:
+            if subject.preparation is not None and subject.is_prepared(argument):
                 array = self._prepare(subject.preparation, array)
             made.append(array)
         return made
@@ -269,15 +197,11 @@ class KernelTrial:
         return prepared
 
 
-def _step(arm: Arm, buffers: tuple[int, ...]) -> Step:
-    return Step(arm.code, arm.entry, arm.launch, buffers, arm.sizes)
-
-
 def _poison_left(raw: NDArray[Any], dtype: str) -> int:
     """Count the elements that still hold the poison; of whole numbers it cannot be told."""
     import numpy as np
 
     if np.dtype(dtype).kind != "f":
         return 0
-    size = np.dtype(dtype).itemsize
-    return int(np.count_nonzero((raw.reshape(-1, size) == 0xFF).all(axis=1)))
+    words = raw.view(f"u{np.dtype(dtype).itemsize}")
+    return int(np.count_nonzero(words == np.iinfo(words.dtype).max))

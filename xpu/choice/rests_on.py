@@ -48,7 +48,9 @@ def _code(verdict: Verdict) -> str:
         return f"library {candidate.library}"
     code_hash = candidate.code_hash or verdict.kernel.code_hash
     if code_hash is not None:
-        return f"code {code_hash}"
+        # How many parts a launch has is what rules recorded, and may be configured anew.
+        splits = verdict.splits
+        return f"code {code_hash}" if splits in (None, 1) else f"code {code_hash} splits {splits}"
     # Nothing is known of the code, so the shape must stand for it.
     shape = " ".join(f"{name}={size}" for name, size in sorted(candidate.parameters.items()))
     return f"absent {shape}"

@@ -256,7 +256,7 @@ class ShapeChoice:
             is_stored=not watch.is_contended and self._remember(case, decision),
             margin=decision.margin_permille,
             tie=decision.is_tie,
-            measured=outcome.members,
+            outcome=outcome,
             foreign_load=watch.largest,
         )
 

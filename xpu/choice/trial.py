@@ -55,13 +55,16 @@ class TrialProbe(Protocol):
 class Outcome:
     """What a trial found: each arm's result in declared order, and the decision, if any.
 
-    `is_cut`: the budget ended it before the readings did.
+    `is_cut`: the budget ended it before the readings did. `check_s` and `rounds_s` are the
+    seconds of checks and of rounds; what a probe sets up in either belongs to it.
     """
 
     members: tuple[MemberResult, ...]
     decision: Decision | None
     rounds: int
     is_cut: bool
+    check_s: float
+    rounds_s: float
 
 
 @attrs.define
@@ -125,7 +128,9 @@ class Trial:
 
     def run(self) -> Outcome:
         """Check every candidate, time those that passed, and decide."""
+        began_s = self._clock()
         self._check()
+        checked_s = self._clock()
         self._patience = max(LEAVES_AFTER, len(self._inside()))
         while self._goes_on():
             if len(self._rounds) in _WATCHED:
@@ -135,7 +140,14 @@ class Trial:
                 self._set_up_s = self._clock()
         self._watch()
         members = tuple(self._result(index) for index in range(len(self._arms)))
-        return Outcome(members, self._decide(), len(self._rounds), self._is_cut)
+        return Outcome(
+            members,
+            self._decide(),
+            len(self._rounds),
+            self._is_cut,
+            check_s=checked_s - began_s,
+            rounds_s=self._clock() - checked_s,
+        )
 
     def _check(self) -> None:
         check = getattr(self._probe, "check", None)

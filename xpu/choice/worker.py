@@ -98,7 +98,9 @@ class Worker:
             # Interrupted half-way: the pipe holds half a message, so the child must go.
             self._stop()
             raise
-        if status == "error":
+        if status == "lost":
+            self._stop()
+        if status != "done":
             raise MemberFault("failed", value)
         results: list[Any] = value
         return results

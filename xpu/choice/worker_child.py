@@ -12,12 +12,15 @@ import os
 import pickle
 import signal
 import sys
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from xpu.choice.fault import MemberFault
 from xpu.choice.job import run_job
 from xpu.choice.worker import LENGTH, Gone, send
 from xpu.registry import guarded
+
+if TYPE_CHECKING:
+    from xpu.spec import Device
 
 _GRACE_S: Final = 1.0
 """Seconds past the deadline after which a job ends its process: the parent's turn is first."""
@@ -46,9 +49,19 @@ def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
         try:
             send(answers, ("done", run_job(device, job)))
         except Exception as cause:
-            send(answers, ("error", _told(cause)))
+            status = "error" if _still_works(device) else "lost"
+            send(answers, (status, _told(cause)))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _still_works(device: Device) -> bool:
+    """Whether a fault has left the device usable: after some, nothing in the process works."""
+    try:
+        device.synchronize()
+    except Exception:
+        return False
+    return True
 
 
 def _told(cause: Exception) -> str:

@@ -1,7 +1,7 @@
 """The group of commands, and the one place where an error becomes a message and a status.
 
-0: done; 1: the work failed, with a named cause; 2: wrong usage or configuration; 130:
-interrupted. No traceback reaches a user.
+0: done; 1: the work failed, with a named cause; 2: wrong usage or configuration; 3: `xpu tune`
+has left something; 130: interrupted. No traceback reaches a user.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from xpu.model import nearest
 _COMMANDS: Final = {
     "bench": "xpu.cli.bench:bench",
     "build": "xpu.cli.build:build",
+    "calibrate": "xpu.cli.calibrate:calibrate",
     "completion": "xpu.cli.completion:completion",
     "device": "xpu.cli.device:device",
     "doctor": "xpu.cli.doctor:doctor",
@@ -32,6 +33,7 @@ _COMMANDS: Final = {
     "plugin": "xpu.cli.plugin:plugin",
     "probe": "xpu.cli.probe:probe",
     "store": "xpu.cli.store:store",
+    "tune": "xpu.cli.tune:tune",
 }
 
 

@@ -20,7 +20,9 @@ from xpu.cli.output import (
 from xpu.errors import XpuConfigError
 
 if TYPE_CHECKING:
-    from xpu.model import ChoiceResult, MemberResult
+    from xpu.model import ChoiceResult, Family, MemberResult
+    from xpu.orchestrator import Orchestrator
+    from xpu.spec import Design
 
 
 @click.command()
@@ -52,7 +54,7 @@ def bench(
         design = orchestrator.registry.design(declared.design)
         result = orchestrator.choose(family, asked, memory=memory)
         if result.source == "only":
-            alone = orchestrator.time_alone(family, result.problem, result.memory)
+            [alone] = orchestrator.time_members(family, result.problem, result.memory)
             result = _of_one(result, alone)
         document = {
             "device": orchestrator.facts.name or orchestrator.facts.backend,
@@ -61,6 +63,7 @@ def bench(
             "bytes": design.bytes_touched(asked, declared.constants),
             **_measured(result),
         }
+        _add_shares(document, orchestrator, declared, design)
     if as_json:
         print_json(document)
     else:
@@ -89,6 +92,26 @@ def _measured(result: ChoiceResult) -> dict[str, Any]:
     }
 
 
+def _add_shares(
+    document: dict[str, Any], orchestrator: Orchestrator, family: Family, design: Design
+) -> None:
+    """Say of each member what share of the device's measured peak and bandwidth it reaches."""
+    from xpu.store import Calibrations
+
+    found = Calibrations().find(orchestrator.calibrator.key)
+    document["calibration"] = None if found is None else str(found.path)
+    for member in document["members"]:
+        declared, median_ns = family.member(member["name"]), member["median_ns"]
+        peak = bandwidth = None
+        if found is not None and declared is not None and median_ns:
+            named = design.arithmetic(orchestrator.backend.dialect, declared.parameters)
+            figure = None if named is None else f"{named}_per_s"
+            per_s = 1e9 / median_ns
+            peak = found.record.share(figure, document["operations"] * per_s)
+            bandwidth = found.record.share("read_bytes_per_s", document["bytes"] * per_s)
+        member["peak_share"], member["bandwidth_share"] = peak, bandwidth
+
+
 def _of_one(result: ChoiceResult, alone: MemberResult) -> ChoiceResult:
     """Return a result with the time of the only member that could run, and with what to say."""
     members = [alone if one.name == alone.name else one for one in result.members]
@@ -115,19 +138,27 @@ def _print(document: dict[str, Any], notes: dict[str, str]) -> None:
     def rate(amount: int, median_ns: float | None) -> str | None:
         return f"{amount / median_ns:.1f}" if amount and median_ns else None
 
+    def share(part: float | None) -> str | None:
+        return None if not part else f"{100 * part:.1f} %"
+
     marks = {document["choice"]: "winner", document["default"]: "default"}
     if document["choice"] == document["default"]:
         marks = {document["choice"]: "winner, default"}
     print_table(
         f"{document['device']}: {document['family']} {document['problem']}, {document['memory']}",
-        ["member", "status", "median", "Gop/s", "GB/s", "rounds", "", "note"],
+        [
+            *("member", "status", "median", "Gop/s", "of peak", "GB/s", "of bandwidth"),
+            *("rounds", "", "note"),
+        ],
         [
             [
                 member["name"],
                 member["status"],
                 nanoseconds(member["median_ns"]),
                 rate(document["operations"], member["median_ns"]),
+                share(member["peak_share"]),
                 rate(document["bytes"], member["median_ns"]),
+                share(member["bandwidth_share"]),
                 member["rounds"],
                 marks.get(member["name"], ""),
                 notes[member["name"]],

@@ -42,7 +42,8 @@ def build(
     registry = default_registry()
     settings = settings_for(registry)
     chosen = [settings.family(name) for name in families]
-    one = pick_backend(registry, backend)
+    # Compiling needs no device: a backend that is named is not asked for one.
+    one = pick_backend(registry, None) if backend is None else registry.backend(backend)
     if not families:
         chosen = [
             family

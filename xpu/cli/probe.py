@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from xpu.cli.model_file import DEFAULT_BATCHES, model_option, opened_model
 from xpu.cli.output import device_options, json_option, memory_option, print_json
 from xpu.cli.probe_report import print_report, result_document
-from xpu.errors import XpuConfigError
 
 if TYPE_CHECKING:
     from xpu.orchestrator import Orchestrator
     from xpu.probes import ModelProblems, ProbeOutcome
-    from xpu.registry import Registry
 
 
 @click.group()
@@ -67,12 +64,7 @@ def list_(as_json: bool) -> None:
 
 @probe.command("run")
 @click.argument("names", nargs=-1)
-@click.option(
-    "--model",
-    "model_path",
-    type=click.Path(path_type=Path),
-    help="Take problems and weights from a model file.",
-)
+@model_option
 @click.option("--batch", help="Batch sizes with --model, for instance 1,8,64 or 1-16.")
 @memory_option
 @device_options
@@ -97,13 +89,13 @@ def run(
 
     if batch is not None and model_path is None:
         raise click.UsageError("--batch goes with --model")
-    batches = parse_batches("1,8,64" if batch is None else batch)
+    batches = parse_batches(DEFAULT_BATCHES if batch is None else batch)
     started = time.perf_counter()
     outcomes: list[ProbeOutcome] = []
     is_interrupted = False
     with (
         open_orchestrator(backend, device) as orchestrator,
-        _opened(orchestrator.registry, model_path, batches) as model,
+        opened_model(orchestrator.registry, model_path, batches) as model,
     ):
         try:
             # Not list(...): what came before an interruption is reported.
@@ -121,30 +113,6 @@ def run(
         raise KeyboardInterrupt
     if any(outcome.result is None or not outcome.result.member for outcome in outcomes):
         ctx.exit(1)
-
-
-@contextmanager
-def _opened(
-    registry: Registry, path: Path | None, batches: tuple[int, ...]
-) -> Iterator[ModelProblems | None]:
-    from xpu.probes import ModelProblems
-
-    if path is None:
-        yield None
-        return
-    if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises on a name that is too long
-        found = "is no regular file" if os.path.lexists(path) else "does not exist"
-        raise XpuConfigError(f"--model {path} {found}; give the path of a model file")
-    for source in map(registry.problem_source, registry.problem_sources):
-        if source.accepts(path):
-            model = source.open(path)
-            try:
-                yield ModelProblems(model, batches)
-            finally:
-                model.close()
-            return
-    kinds = ", ".join(registry.problem_sources) or "none installed"
-    raise XpuConfigError(f"--model {path}: no reader understands it; readers: {kinds}")
 
 
 def _shown(
@@ -183,7 +151,7 @@ def _report(
     document: dict[str, Any] = {
         "device": device,
         "results": [
-            result_document(outcome.probe, outcome.result)
+            {"probe": outcome.probe, **result_document(outcome.result)}
             for outcome in outcomes
             if outcome.result is not None
         ],

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from xpu.probes import ProbeOutcome
 
 
-def result_document(probe: str, result: ChoiceResult) -> dict[str, Any]:
+def result_document(result: ChoiceResult) -> dict[str, Any]:
     """Return one result as JSON has it."""
     return {
-        "probe": probe,
         "family": result.family,
         "problem": result.problem,
         "choice": result.member or None,
@@ -48,13 +47,15 @@ def print_report(
 ) -> None:
     """Print a table for each probe and family, then what needs a sentence."""
     click.echo(f"{device}")
-    groups: dict[tuple[str, str], list[ChoiceResult]] = {}
+    groups: dict[tuple[str, str, str], list[ChoiceResult]] = {}
     for outcome in outcomes:
-        if outcome.result is not None:
-            groups.setdefault((outcome.probe, outcome.result.family), []).append(outcome.result)
-    for (probe, family), results in groups.items():
+        result = outcome.result
+        if result is not None:
+            key = (outcome.probe, result.family, result.memory)
+            groups.setdefault(key, []).append(result)
+    for (probe, family, memory), results in groups.items():
         print_table(
-            f"{family} ({probe}, {results[0].memory})",
+            f"{family} ({probe}, {memory})",
             ["problem", "winner", "source", "margin", "time", "survivors", "pruned", "others"],
             [_row(result) for result in results],
         )
@@ -67,11 +68,16 @@ def print_report(
         click.echo(contended)
     if not outcomes:
         click.echo("there was nothing to look at; see: xpu probe list, xpu doctor")
-    if left_out:
-        kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(left_out.items()))
-        click.echo(f"left out, no family for: {kinds}")
+    print_left_out(left_out)
     plural = "" if len(outcomes) == 1 else "s"
     click.echo(f"{len(outcomes)} result{plural} in {seconds:.1f} s")
+
+
+def print_left_out(left_out: Mapping[str, int]) -> None:
+    """Say which kinds of a model's matrices no family serves, if any."""
+    if left_out:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(left_out.items()))
+        click.echo(visible(f"left out, no family for: {kinds}"))
 
 
 def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:

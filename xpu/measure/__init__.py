@@ -5,6 +5,7 @@ what follows from it is the choice's business; a backend brings better clocks as
 """
 
 from xpu.measure.host_clock import HostClock
+from xpu.measure.host_load import host_load
 from xpu.measure.kernel_timer import PROTOCOL, KernelTimer, Turn
 from xpu.measure.rotation import rotation_count
 from xpu.measure.scale import ClockScaleError, check_scale
@@ -16,5 +17,6 @@ __all__ = [
     "KernelTimer",
     "Turn",
     "check_scale",
+    "host_load",
     "rotation_count",
 ]

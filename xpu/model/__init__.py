@@ -1,5 +1,6 @@
 """Frozen classes that every other room shares. No I/O, no vendor, no policy."""
 
+from xpu.model.calibration import FIGURES, Calibration, CalibrationKey
 from xpu.model.candidate import ShapeCandidate
 from xpu.model.facts import (
     DEVICE_FACT_NAMES,
@@ -18,10 +19,13 @@ from xpu.model.verdict import Figure, Verdict
 __all__ = [
     "CONTENDED_LOAD",
     "DEVICE_FACT_NAMES",
+    "FIGURES",
     "KERNEL_FACT_NAMES",
     "MANIFEST_SCHEMA",
     "BucketPolicy",
     "BufferAccess",
+    "Calibration",
+    "CalibrationKey",
     "ChoiceResult",
     "Constant",
     "DeviceFacts",

@@ -53,6 +53,8 @@ class ChoiceResult:
     no runner-up. `tie`: that margin is under 30. `note` names what a reader must know,
     a dropped answer or a loaded device among it. `foreign_load` is the largest share of the
     device, 0 to 1, that others held while it was timed; None when not timed or not known.
+    `check_s` is what a trial spent on data and checks, `trial_s` on its rounds, in seconds; None
+    when not timed.
     """
 
     family: str
@@ -67,6 +69,8 @@ class ChoiceResult:
     members: tuple[MemberResult, ...] = ()
     memory: str = "warm"
     foreign_load: float | None = None
+    check_s: float | None = None
+    trial_s: float | None = None
 
     @property
     def is_contended(self) -> bool:

@@ -1,19 +1,25 @@
 """The way into XPU for a program: filter, choice and compiled member behind one `bind`."""
 
 from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.calibrator import Calibrator, Measurement
 from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
 from xpu.orchestrator.startup import availability_of, pick_backend, settings_for
+from xpu.orchestrator.tuning import Answer, Tuning
 from xpu.orchestrator.unseen import considered_by_facts
 from xpu.orchestrator.weights import PreparedWeights
 
 __all__ = [
+    "Answer",
     "BoundKernel",
+    "Calibrator",
     "Event",
+    "Measurement",
     "Op",
     "Orchestrator",
     "PreparedWeights",
+    "Tuning",
     "availability_of",
     "considered_by_facts",
     "pick_backend",

@@ -94,6 +94,13 @@ class Arguments:
         self._refuse_overlap(arrays, sizes)
         return arrays
 
+    def needs_repacking(self, values: Sequence[Any]) -> bool:
+        """Whether weights of a call were given raw."""
+        return any(
+            slot.preparer is not None and not isinstance(value, PreparedWeights)
+            for slot, value in zip(self._slots, values, strict=True)
+        )
+
     def repacked(
         self, values: Sequence[Any], arrays: Sequence[DeviceArray]
     ) -> tuple[list[DeviceArray], bool]:

@@ -11,12 +11,13 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from xpu.adaptor import Adaptor, Built
-from xpu.buckets import bucket_problem
-from xpu.choice import Proofs
+from xpu.buckets import family_bucket
+from xpu.choice import Arm, Proofs, Staging
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.filter import ShapeFilter
 from xpu.model import (
     Family,
+    Figure,
     KernelFacts,
     Member,
     MemberResult,
@@ -41,17 +42,12 @@ class Assembled:
     problem: Problem
     filter: ShapeFilter
     built: Mapping[str, Built]
-    launches: Mapping[str, Launch]
+    arms: Mapping[str, Arm]
     has_lapsed: bool = False
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The problem's sizes in the order in which the kernel takes them."""
-        return tuple(self.problem.sizes[name] for name in self.design.problem)
-
-    def launch(self, member: str) -> Launch:
-        """Return how a member is launched on the problem."""
-        return self.launches[member]
+    def arm(self, member: str) -> Arm:
+        """Return a built member's code and how it is launched on the problem."""
+        return self.arms[member]
 
     def verdict(self, member: str) -> Verdict | None:
         """Return a member's verdict; None when it never reached the rules."""
@@ -115,16 +111,9 @@ class Assembly:
         return problem
 
     def bucketed(self, family: Family, problem: Problem) -> Problem | None:
-        """Return the problem whose answer serves a problem; None when it is out of bucket.
-
-        A bucket that the design cannot serve (a size that must be a multiple, rounded) is
-        no place to measure: the problem is then its own bucket.
-        """
-        rounded = bucket_problem(problem, family.buckets, self.settings.buckets)
-        if rounded is None:
-            return None
+        """Return the problem whose answer serves a problem; see `xpu.buckets.family_bucket`."""
         design = self.registry.design(family.design)
-        return problem if design.check_problem(rounded, family.constants) else rounded
+        return family_bucket(family, design, problem, self.settings.buckets)
 
     def rule_out(self, family: Family, problem: Problem) -> Mapping[str, Verdict]:
         """Return every member's verdict by what is known without compiling."""
@@ -188,14 +177,28 @@ class Assembly:
             facts = result.facts if isinstance(result, Built) else KernelFacts()
             shapes.consider(self._candidate(family, member, problem, facts.code_hash), facts)
         design = self.registry.design(family.design)
-        launches = {
-            member.name: self._launch(family, member, problem)
+        records = {verdict.candidate.name: verdict.records for verdict in shapes.verdicts}
+        arms = {
+            member.name: self._arm(family, member, problem, built[member.name], records)
             for member in family.members
             if member.name in built
         }
         proofs = self.proofs(family)
-        has_lapsed = any(proofs.is_lapsed(one.manifest.code_hash) for one in built.values())
-        return Assembled(family, design, problem, shapes, built, launches, has_lapsed)
+        has_lapsed = any(proofs.is_lapsed(one.code_hash) for one in built.values())
+        return Assembled(family, design, problem, shapes, built, arms, has_lapsed)
+
+    def _arm(
+        self,
+        family: Family,
+        member: Member,
+        problem: Problem,
+        built: Built,
+        records: Mapping[str, Mapping[str, Figure]],
+    ) -> Arm:
+        parameters = dict(member.parameters)
+        if isinstance(splits := records.get(member.name, {}).get("splits"), int):
+            parameters["splits"] = splits
+        return arm_of(self.registry, family, self.dialect, parameters, problem, built)
 
     def _aside(
         self,
@@ -210,7 +213,7 @@ class Assembly:
             return MemberResult(member.name, status="failed", note=str(result))
         if result is None:
             return MemberResult(member.name, status="capped") if capped else None
-        proof = self.proofs(family).find(result.manifest.code_hash)
+        proof = self.proofs(family).find(result.code_hash)
         if proof is None or proof.status == "well":
             return None
         again = f"; mend it, or delete {proof.path}, to try it again" if proof.path else ""
@@ -218,7 +221,7 @@ class Assembly:
             member.name,
             status=proof.status,
             note=f"{proof.note}{again}",
-            code_hash=result.manifest.code_hash,
+            code_hash=result.code_hash,
         )
 
     def _launch(self, family: Family, member: Member, problem: Problem) -> Launch:
@@ -247,6 +250,49 @@ def candidate_of(member: Member, launch: Launch, code_hash: str | None = None) -
     if launch.dynamic_shared_bytes:
         parameters.setdefault("dynamic_shared_bytes", launch.dynamic_shared_bytes)
     return ShapeCandidate.of(member.name, parameters, code_hash)
+
+
+def arm_of(
+    registry: Registry,
+    family: Family,
+    dialect: str,
+    parameters: Mapping[str, int],
+    problem: Problem,
+    built: Built,
+) -> Arm:
+    """Return a member's code and how it is launched; `parameters` may hold what rules recorded."""
+    design = registry.design(family.design)
+    return Arm(
+        built.code,
+        built.manifest.entry,
+        built.code_hash,
+        registry.launch_for(family.design, dialect, parameters, problem),
+        tuple(problem.sizes[name] for name in design.problem),
+        _staging(design, family, dialect, parameters, problem, built.staging),
+    )
+
+
+def _staging(
+    design: Design,
+    family: Family,
+    dialect: str,
+    parameters: Mapping[str, int],
+    problem: Problem,
+    built: Built | None,
+) -> Staging | None:
+    staging = design.staging(dialect, parameters) if built is not None else None
+    if built is None or staging is None:
+        return None
+    names = [argument.name for argument in design.arguments]
+    raw = tuple(design.shapes(problem, family.constants)[staging.argument])
+    return Staging(
+        built.code,
+        built.manifest.entry,
+        staging.launch(dialect, raw, family.constants),
+        staging.sizes(raw, family.constants),
+        names.index(staging.argument),
+        staging.prepared_bytes(raw, family.constants),
+    )
 
 
 def _named(family: Family, names: Collection[str]) -> list[Member]:

@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 import attrs
 
+from xpu.choice import Packer
 from xpu.errors import XpuLaunchException
 from xpu.model import Family, Problem
 from xpu.orchestrator.assembly import Assembly
@@ -87,18 +88,16 @@ class Binder:
 
     def _kernel(self, family: Family, problem: Problem, served: Served) -> BoundKernel:
         assembled, member = served.assembled, served.result.member
-        built, verdict = assembled.built[member], assembled.verdict(member)
+        verdict = assembled.verdict(member)
         if verdict is None:
             raise XpuLaunchException(assembled.filter.refusal())
         return BoundKernel(
             family=family.name,
             problem=problem,
             device=self._device,
-            kernel=self._device.load(built.code, built.manifest.entry),
-            launch=assembled.launch(member),
+            pack=Packer(self._device, assembled.arm(member)),
             arguments=assembled.design.arguments,
             shapes=assembled.design.shapes(problem, family.constants),
-            sizes=assembled.sizes,
             preparer=self._trials.preparer(family),
             result=served.result,
             is_final=served.is_final,

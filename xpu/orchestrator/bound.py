@@ -11,10 +11,11 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
+from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Problem, Verdict
 from xpu.orchestrator.arguments import Arguments
 from xpu.orchestrator.weights import Preparer
-from xpu.spec import Argument, Device, Launch, LoadedKernel
+from xpu.spec import Argument, Device, DeviceArray
 
 _MOST_PLANS: Final = 1 << 16
 """Sets of living arrays that one bound kernel remembers: the experts of all layers of a
@@ -33,11 +34,9 @@ class BoundKernel:
         family: str,
         problem: Problem,
         device: Device,
-        kernel: LoadedKernel,
-        launch: Launch,
+        pack: Callable[[Sequence[DeviceArray], Any], Callable[[], None]],
         arguments: Sequence[Argument],
         shapes: Mapping[str, tuple[int, ...]],
-        sizes: Sequence[int],
         preparer: Preparer | None,
         result: ChoiceResult,
         is_final: bool,
@@ -51,9 +50,7 @@ class BoundKernel:
         self.verdict = verdict
         self.pruned = tuple(pruned)
         self._device = device
-        self._kernel = kernel
-        self._launch = launch
-        self._sizes = tuple(sizes)
+        self._pack = pack
         self._arguments = Arguments(f"{family} {problem.key}", device, arguments, shapes, preparer)
         self._is_empty = any(size == 0 for size in problem.sizes.values())
         self._plans: dict[tuple[Any, ...], _Plan] = {}
@@ -89,14 +86,20 @@ class BoundKernel:
         as it was. Of a tensor with ``data_ptr()`` the address is compared at every call;
         another DLPack array is taken anew at every call.
         """
+        values = (*inputs, out)
         try:
-            plan = self._plans.get((*map(id, inputs), id(out), stream))
+            plan = self._plans.get((*map(id, values), stream))
         except TypeError:  # a stream that cannot be hashed: nothing is remembered for it
             plan = None
-        if plan is None or (plan[2] and _has_moved(plan[2], (*inputs, out))):
-            return self._first_call(inputs, out, stream)
-        plan[0]()
-        return out
+        if plan is not None:
+            launch, _, places = plan
+            for place, address in places:
+                if values[place].data_ptr() != address:
+                    break
+            else:
+                launch()
+                return out
+        return self._first_call(inputs, out, stream)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -120,8 +123,14 @@ class BoundKernel:
         taken = self._arguments.take(values)
         if self._is_empty:
             return out
+        if self._arguments.needs_repacking(values) and self._device.is_capturing(stream):
+            raise XpuLaunchException(
+                f"{self.family} {self.problem.key}: the stream is being captured, and raw weights "
+                "are repacked outside it; prepare them first: "
+                f"Orchestrator.prepare({self.family!r}, weights)"
+            )
         arrays, has_repacked = self._arguments.repacked(values, taken)
-        launch = self._device.launcher(self._kernel, self._launch, arrays, self._sizes, stream)
+        launch = self._pack(arrays, stream)
         launch()
         if has_repacked:
             # The repacked weights end with this call, so the work has to.
@@ -150,7 +159,3 @@ class BoundKernel:
         except TypeError:
             # An array that cannot be held weakly, or a stream that cannot be hashed.
             return
-
-
-def _has_moved(places: Sequence[tuple[int, int]], values: tuple[Any, ...]) -> bool:
-    return any(values[place].data_ptr() != address for place, address in places)

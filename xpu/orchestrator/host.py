@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from xpu.choice import ShapeChoice
 from xpu.filter import ShapeFilter
 from xpu.measure import KernelTimer
 from xpu.model import ChoiceResult, Problem, ShapeCandidate
 from xpu.orchestrator.bound import BoundKernel
+from xpu.probes import ProbeOutcome
 from xpu.spec import Device
 from xpu.store import Autotune
 from xpu.store import build_id as condensed
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
+
+_LOGGER: Final = logging.getLogger("xpu")
 
 
 class Host:
@@ -78,6 +82,17 @@ class Host:
     def hold(self) -> AbstractContextManager[None]:
         """Serve defaults untimed."""
         return self._choice.hold()
+
+
+def answers_of(outcomes: Iterable[ProbeOutcome]) -> list[ChoiceResult]:
+    """Return what probes gave; one that failed is told of on the logger."""
+    results = []
+    for outcome in outcomes:
+        if outcome.result is None:
+            _LOGGER.warning("probe %s: %s", outcome.probe, outcome.error)
+        else:
+            results.append(outcome.result)
+    return results
 
 
 class _InPlace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from xpu.errors import XpuConfigError, XpuLaunchException
@@ -16,6 +17,10 @@ _ASK_AGAIN_S: Final = 0.1
 """Seconds that a kernel which stands in for an answer still to come serves unasked: asking
 costs about a millisecond, many calls' worth, and a trial takes a second or two."""
 
+_TRIED: Final = ((11, 13), (1009, 2003), (1009 << 10, 2003 << 10))
+"""Pairs of sizes by which an axis is found, the first that a design can serve: some designs serve
+few rows alone, some sizes are multiples, and a prime is no other axis's length by accident."""
+
 
 class Op:
     """Calls the kernel that serves the open size, bound at its first use."""
@@ -26,8 +31,10 @@ class Op:
         design: Design,
         fixed: Mapping[str, int],
         bind: Callable[[str, int], BoundKernel],
+        beside: Callable[[Any], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._bind = bind
+        self._beside = beside
         self._family = family.name
         self.open_size = _open_size(family, fixed)
         self._place, self._axis, self._argument = _where(family, design, fixed, self.open_size)
@@ -45,7 +52,8 @@ class Op:
         try:
             kernel = self._kernels[inputs[self._place].shape[self._axis]]
         except (KeyError, IndexError, AttributeError, TypeError):
-            kernel = self._serving(self._size(inputs))
+            with self._beside(stream):
+                kernel = self._serving(self._size(inputs))
         return kernel(*inputs, out=out, stream=stream)
 
     def kernel(self, size: int) -> BoundKernel:
@@ -123,11 +131,8 @@ def _tried(
 ) -> tuple[Problem, Problem]:
     """Return two problems that the design can serve and that differ in the open size alone."""
     reason = ""
-    for unit in (1, 1024):  # some sizes are multiples
-        low, high = (
-            Problem(**fixed, **{name: prime * unit}).ordered(family.problem)
-            for prime in (1009, 2003)
-        )
+    for pair in _TRIED:
+        low, high = (Problem(**fixed, **{name: it}).ordered(family.problem) for it in pair)
         reason = design.check_problem(low, family.constants) or design.check_problem(
             high, family.constants
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from xpu.adaptor import Adaptor, BuildCache
 from xpu.choice import ShapeChoice
@@ -16,8 +15,9 @@ from xpu.model import ChoiceResult, DeviceFacts, Family, MemberResult, Problem
 from xpu.orchestrator.assembly import Assembly
 from xpu.orchestrator.binder import Binder
 from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.calibrator import Calibrator
 from xpu.orchestrator.events import Event, Listener, tell
-from xpu.orchestrator.host import Host
+from xpu.orchestrator.host import Host, answers_of
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.policy import memory_mode, tuning_policy
 from xpu.orchestrator.service import Service
@@ -30,8 +30,6 @@ from xpu.store import Autotune
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
-
-_LOGGER: Final = logging.getLogger("xpu")
 
 
 class Orchestrator:
@@ -88,12 +86,8 @@ class Orchestrator:
         self.settings = settings_for(self.registry, config)
         self.backend = pick_backend(self.registry, backend)
         self._device = self.backend.open(device)
-        self._assembly = Assembly(
-            self.settings,
-            self.registry,
-            self._device,
-            Adaptor(self.backend, self.registry, BuildCache(build_cache)),
-        )
+        adaptor = Adaptor(self.backend, self.registry, BuildCache(build_cache))
+        self._assembly = Assembly(self.settings, self.registry, self._device, adaptor)
         self.store = None if store is None else Autotune(store, self._device.facts)
         self._choice = ShapeChoice(
             store=self.store,
@@ -112,6 +106,11 @@ class Orchestrator:
     def facts(self) -> DeviceFacts:
         """The device as its driver reports it."""
         return self._device.facts
+
+    @property
+    def calibrator(self) -> Calibrator:
+        """What measures the device as a whole, and names it."""
+        return Calibrator(self._assembly, self._trials, self._device)
 
     def bind(self, family: str, *, memory: str | None = None, **sizes: int) -> BoundKernel:
         """Return the kernel that serves a family on a problem.
@@ -160,6 +159,8 @@ class Orchestrator:
             self.registry.design(declared.design),
             sizes,
             lambda name, size: self.bind(family, memory=mode, **sizes, **{name: size}),
+            # A trial would become part of what is being recorded.
+            lambda stream: self.hold() if self._device.is_capturing(stream) else nullcontext(),
         )
         self._binder.watch(op)
         return op
@@ -204,11 +205,17 @@ class Orchestrator:
         self._binder.forget()
         return served.result
 
-    def time_alone(self, family: str, key: str, memory: str) -> MemberResult:
-        """Check and time the first member that can serve a problem, comparing it with none."""
+    def foresee(self, family: str, problem: Problem, memory: str) -> ChoiceResult | None:
+        """Return what `choose` would answer untimed, building nothing; None: it would time."""
+        declared = self._family(family)
+        ordered = self._assembly.problem(declared, problem.sizes)
+        return self._service.foreseen(declared, ordered, self._mode(memory), self.store)
+
+    def time_members(self, family: str, key: str, memory: str) -> tuple[MemberResult, ...]:
+        """Check and time every member that can serve a problem; nothing is chosen or kept."""
         declared = self._family(family)
         problem = Problem.parse(declared.problem, key)
-        return self._trials.alone(self._assembly.assemble(declared, problem), self._mode(memory))
+        return self._trials.timed(self._assembly.assemble(declared, problem), self._mode(memory))
 
     def considered(self, family: str, problem: Problem) -> ShapeFilter:
         """Build a family's members and return the filter's word on each."""
@@ -222,13 +229,7 @@ class Orchestrator:
         """Choose for pairs of family and sizes ahead of use; None: what the probes look at."""
         if problems is not None:
             return [self.choose(family, Problem(**sizes)) for family, sizes in problems]
-        results = []
-        for outcome in self.run_probes():
-            if outcome.result is None:
-                _LOGGER.warning("probe %s: %s", outcome.probe, outcome.error)
-            else:
-                results.append(outcome.result)
-        return results
+        return answers_of(self.run_probes())
 
     def run_probes(
         self,

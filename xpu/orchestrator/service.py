@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from xpu.choice import ShapeChoice
+from xpu.choice import ShapeChoice, foreseen
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Family, Problem
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.events import Event, Listener, tell
 from xpu.orchestrator.policy import Tuning, forced_member, warn_of_strangers
 from xpu.orchestrator.trials import Trials
+from xpu.store import Autotune
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
@@ -122,6 +123,23 @@ class Service:
             if not is_ours:
                 return self._stand_in(family, bucketed, "another thread is timing this")
             return self._timed(family, bucketed, key, data)
+
+    def foreseen(
+        self, family: Family, problem: Problem, memory: str, store: Autotune | None
+    ) -> ChoiceResult | None:
+        """Return what serves a problem untimed, building and dropping nothing.
+
+        None where a trial is to be held, or where members have to be built before anyone
+        can tell.
+        """
+        forced = forced_member(family) or self._overrides.get(family.name)
+        if forced is not None:
+            return ChoiceResult(family.name, problem.key, forced, "override", memory=memory)
+        assembled = self._assembly.recalled(family, problem)
+        if assembled is None:
+            return None
+        identity = self._trials.identity(assembled)
+        return foreseen(assembled.filter, store, identity=identity, memory=memory)
 
     def default(self, family: Family, problem: Problem, *, is_final: bool = True) -> Served:
         """Serve the default, or the first member that can, building no more than needed.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from xpu.adaptor import Built
-from xpu.choice import Arm, KernelTrial, MemberFault, Subject, Worker
+from xpu.choice import KernelTrial, MemberFault, Subject, Worker
 from xpu.choice.shape_choice import BUDGET_S
 from xpu.choice.trial import Trial
 from xpu.errors import XpuConfigError, XpuLaunchException, XpuPluginError
@@ -96,7 +96,8 @@ class Trials:
                     return None
                 self._refuse_condemned(family, built)
                 design = self._assembly.registry.design(family.design)
-                made = self._preparers[family.name] = Preparer(self._device, family, design, built)
+                made = Preparer(self._device, family, design, self._assembly.dialect, built)
+                self._preparers[family.name] = made
             return made
 
     def _refuse_condemned(self, family: Family, built: Built) -> None:
@@ -132,13 +133,14 @@ class Trials:
         preparer = self.preparer(assembled.family)
         return LazyTrial(lambda: self._made(assembled, memory, data, preparer))
 
-    def alone(self, assembled: Assembled, memory: str) -> MemberResult:
-        """Check and time the first survivor, which has none to be compared with."""
-        first = assembled.filter.survivors[0].candidate
+    def timed(self, assembled: Assembled, memory: str) -> tuple[MemberResult, ...]:
+        """Check and time every survivor; nothing is recalled, decided or kept."""
+        survivors = [verdict.candidate for verdict in assembled.filter.survivors]
         probe = self.trial(assembled, memory, None)
         if probe is None:
-            return MemberResult(first.name, note="it is too large to be timed")
-        return Trial([first], probe, preferred=0, budget_s=BUDGET_S).run().members[0]
+            why = "it is too large to be timed"
+            return tuple(MemberResult(one.name, note=why) for one in survivors)
+        return Trial(survivors, probe, preferred=0, budget_s=BUDGET_S).run().members
 
     def _made(
         self,
@@ -153,22 +155,12 @@ class Trials:
         return KernelTrial(
             self._device,
             _subject(assembled, data, rng, preparer),
-            {name: self._arm(assembled, name) for name in assembled.built},
+            {name: assembled.arm(name) for name in assembled.built},
             proofs=self._assembly.proofs(assembled.family),
             worker=self._worker,
             timer=self.timer,
             rng=rng,
             memory=memory,
-        )
-
-    def _arm(self, assembled: Assembled, name: str) -> Arm:
-        built = assembled.built[name]
-        return Arm(
-            built.code,
-            built.manifest.entry,
-            built.manifest.code_hash,
-            assembled.launch(name),
-            assembled.sizes,
         )
 
 

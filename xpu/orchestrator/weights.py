@@ -12,7 +12,7 @@ from xpu.choice import Arm
 from xpu.choice.job import launch_once
 from xpu.errors import XpuLaunchException, XpuPluginError
 from xpu.model import Family
-from xpu.spec import Argument, Design, Device, DeviceArray, Launch
+from xpu.spec import Argument, Design, Device, DeviceArray
 
 _LOGGER: Final = logging.getLogger("xpu")
 
@@ -55,13 +55,16 @@ class PreparedWeights:
 class Preparer:
     """Runs the weight preparation of one family on one device."""
 
-    def __init__(self, device: Device, family: Family, design: Design, built: Built) -> None:
+    def __init__(
+        self, device: Device, family: Family, design: Design, dialect: str, built: Built
+    ) -> None:
         if design.preparation is None:
             raise XpuLaunchException(f"family {family.name!r} takes its weights as they are")
         self.family = family.name
         self._device = device
         self._constants = family.constants
         self._preparation = design.preparation
+        self._dialect = dialect
         self._kernel = device.load(built.code, built.manifest.entry)
         self._has_warned = False
         self.built = built
@@ -79,7 +82,8 @@ class Preparer:
     def arm(self, raw_shape: tuple[int, ...]) -> Arm:
         """Return the preparation as a trial runs it."""
         sizes = self._preparation.sizes(raw_shape, self._constants)
-        return Arm(self.built.code, self.built.manifest.entry, self.code_hash, Launch(), sizes)
+        launch = self._preparation.launch(self._dialect, raw_shape, self._constants)
+        return Arm(self.built.code, self.built.manifest.entry, self.code_hash, launch, sizes)
 
     def prepared_bytes(self, raw_shape: tuple[int, ...]) -> int:
         """Return the size of the prepared array in bytes."""
@@ -111,7 +115,7 @@ class Preparer:
             raise XpuLaunchException(f"{where}: argument {name!r}: {cause}") from cause
         check_dtype(where, self.argument, array)
         try:
-            sizes = self._preparation.sizes(array.shape, self._constants)
+            arm = self.arm(array.shape)
             nbytes = self.prepared_bytes(array.shape)
         except (ValueError, TypeError, XpuPluginError) as error:
             why = error.__cause__ if isinstance(error, XpuPluginError) else error
@@ -122,7 +126,7 @@ class Preparer:
                 f"{where}: argument {name!r} cannot have the shape {array.shape}: {why}"
             ) from why
         prepared = self._device.allocate(nbytes)
-        launch_once(self._device, self._kernel, Launch(), (array, prepared), sizes)
+        launch_once(self._device, self._kernel, arm.launch, (array, prepared), arm.sizes)
         return PreparedWeights(prepared, array.shape, self.code_hash)
 
 

@@ -5,6 +5,17 @@ orchestrator that prewarms call it.
 """
 
 from xpu.probes.model import ModelProblems, parse_batches
-from xpu.probes.runner import ProbeHost, ProbeOutcome, run_probes
+from xpu.probes.planner import Planner, Question, Questions
+from xpu.probes.runner import ProbeHost, ProbeOutcome, run_probes, tried
 
-__all__ = ["ModelProblems", "ProbeHost", "ProbeOutcome", "parse_batches", "run_probes"]
+__all__ = [
+    "ModelProblems",
+    "Planner",
+    "ProbeHost",
+    "ProbeOutcome",
+    "Question",
+    "Questions",
+    "parse_batches",
+    "run_probes",
+    "tried",
+]

@@ -59,6 +59,8 @@ class ModelProblems:
 
     def data(self, family: Family, design: Design, problem: Problem) -> Arrays | None:
         """Return the weights of the first matrix of a problem's shape, by argument name."""
+        if set(family.problem) != _SIZES:
+            return None
         argument = design.preparation.argument if design.preparation else design.arguments[0].name
         for matrix in self._of(family.constants):
             if (matrix.n, matrix.k) == (problem.sizes["n"], problem.sizes["k"]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -83,25 +83,13 @@ class _Context:
         return self._model.data(declared, self._registry.design(declared.design), problem)
 
     def trial(self, family: str, problem: Problem) -> ChoiceResult:
-        memory = self.plan.memory
-        try:
-            data = self.data(family, problem)
-            first = self._host.choose(family, problem, memory=memory, data=data)
-            if not first.is_contended:
-                return first
-            # Others' work often comes in bursts, and an answer that is not kept is
-            # one that the next start has to time again: one more try.
-            second = self._host.choose(family, problem, memory=memory, data=data)
-            # An answer that was dropped is told of once, by whoever found it.
-            told = note_without_load(first)
-            if not told or told in second.note:
-                return second
-            return attrs.evolve(second, note="; ".join(filter(None, (told, second.note))))
-        except Exception as cause:
-            # One problem that cannot be served must not cost the others their answers, whether
-            # nothing survives or a family's own code fails.
-            why = _told(cause)
-            return ChoiceResult(family, problem.key, "", "refused", note=why, memory=memory)
+        return tried(
+            self._host.choose,
+            family,
+            problem,
+            memory=self.plan.memory,
+            data=lambda: self.data(family, problem),
+        )
 
     def bind(self, family: str, problem: Problem) -> Any:
         return self._host.bind_problem(family, problem, memory=self.plan.memory)
@@ -117,6 +105,38 @@ class _Context:
 
     def hold(self) -> AbstractContextManager[None]:
         return self._host.hold()
+
+
+def tried(
+    choose: Callable[..., ChoiceResult],
+    family: str,
+    problem: Problem,
+    *,
+    memory: str,
+    data: Callable[[], Arrays | None],
+) -> ChoiceResult:
+    """Return the answer for a problem; one that cannot be served is a result, no error.
+
+    `choose` is a host's, `data` gives the arrays to time on, None for random ones.
+    """
+    try:
+        given = data()
+        first = choose(family, problem, memory=memory, data=given)
+        if not first.is_contended:
+            return first
+        # Others' work often comes in bursts, and an answer that is not kept is
+        # one that the next start has to time again: one more try.
+        second = choose(family, problem, memory=memory, data=given)
+        # An answer that was dropped is told of once, by whoever found it.
+        told = note_without_load(first)
+        if not told or told in second.note:
+            return second
+        return attrs.evolve(second, note="; ".join(filter(None, (told, second.note))))
+    except Exception as cause:
+        # One problem that cannot be served must not cost the others their answers, whether
+        # nothing survives or a family's own code fails.
+        why = reason_of(cause)
+        return ChoiceResult(family, problem.key, "", "refused", note=why, memory=memory)
 
 
 def run_probes(
@@ -146,13 +166,20 @@ def run_probes(
     """
     wanted = names or [name for name in settings.probes if name in registry.probes]
     # All names are looked up before the first probe runs: a wrong one costs no answers.
-    plans = {name: _plan(settings, name, memory) for name in wanted}
+    plans = {name: plan_of(settings, name, memory) for name in wanted}
     for probe in [registry.probe(name) for name in plans]:
         context = _Context(plans[probe.name], settings, registry, host, model)
         yield from _outcomes(probe, context)
 
 
-def _plan(settings: Settings, name: str, memory: str | None) -> ProbePlan:
+def plan_of(settings: Settings, name: str, memory: str | None) -> ProbePlan:
+    """Return the plan of a probe, in another memory mode where one is given.
+
+    Raises
+    ------
+    XpuConfigError
+        The name is no planned probe.
+    """
     if name not in settings.probes:
         raise XpuConfigError(f"no [probes.{name}] is configured; {nearest(name, settings.probes)}")
     plan = settings.probes[name]
@@ -167,8 +194,9 @@ def _outcomes(probe: Probe, context: _Context) -> Iterator[ProbeOutcome]:
             yield ProbeOutcome(probe.name, result)
     except (Exception, SystemExit) as cause:
         # What it gave before is kept, and the probes after it run.
-        yield ProbeOutcome(probe.name, error=_told(cause))
+        yield ProbeOutcome(probe.name, error=reason_of(cause))
 
 
-def _told(cause: BaseException) -> str:
+def reason_of(cause: BaseException) -> str:
+    """Return what an error says; one that is not ours says its kind, too."""
     return str(cause) if isinstance(cause, XpuError) else f"{type(cause).__name__}: {cause}"

@@ -77,7 +77,7 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "source": ((Design, _a(KernelSource)), (Preparation, _a(KernelSource))),
     "shapes": ((Design, _one_for_each_argument),),
     "check_problem": ((Design, _a(str)),),
-    "launch": ((Design, _a(Launch)), (KernelSource, _a(Launch))),
+    "launch": ((Design, _a(Launch)), (KernelSource, _a(Launch)), (Preparation, _a(Launch))),
     "data": ((Design, _a(Mapping)),),
     "verify": ((Design, _a(str)),),
     "bytes_touched": ((Design, _a_whole_number),),

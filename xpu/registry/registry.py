@@ -6,7 +6,7 @@ name contributes nothing and is a ``conflict`` that names both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -15,10 +15,11 @@ import attrs
 
 from xpu.errors import XpuConfigError
 from xpu.model import DEVICE_FACT_NAMES, PluginRecord, Problem, nearest
+from xpu.registry.claims import claim, claims_of
 from xpu.registry.contribution import Contribution, Found, collect, log
 from xpu.registry.guard import Owner, guarded
 from xpu.spec.backend import Backend
-from xpu.spec.design import Design, KernelSource, Launch
+from xpu.spec.design import Design, KernelSource, Launch, Preparation
 from xpu.spec.probe import Probe
 from xpu.spec.source import ProblemSource
 
@@ -153,6 +154,13 @@ class Registry:
             return None if added is None else added.preparation
         return own.preparation.source(dialect)
 
+    def staging_for(
+        self, design: str, dialect: str, member: Mapping[str, int]
+    ) -> Preparation | None:
+        """Return what runs before a member's launches, by a source of the design's own."""
+        own = self.design(design)
+        return own.staging(dialect, member) if dialect in own.dialects() else None
+
     def launch_for(
         self, design: str, dialect: str, member: Mapping[str, int], problem: Problem
     ) -> Launch:
@@ -198,7 +206,7 @@ def assemble(founds: Iterable[Found], records: Iterable[PluginRecord] = ()) -> R
         if isinstance(outcome, PluginRecord):
             record = outcome
         else:
-            record = _claim(outcome, claims)
+            record = claim(outcome, claims)
             if record.state == "loaded":
                 accepted.append(outcome)
         kept.append(record)
@@ -220,51 +228,6 @@ def _collected(founds: Iterable[Found]) -> list[Contribution | PluginRecord]:
     # An added source must not take a dialect from the design that has it itself, whatever
     # the order of the plugins: those that only add come last.
     return sorted(outcomes, key=lambda it: isinstance(it, Contribution) and bool(it.kernel_sources))
-
-
-def _claim(new: Contribution, claims: dict[tuple[str, object], Contribution]) -> PluginRecord:
-    own: dict[tuple[str, object], Contribution] = {}
-    for claim in _claims(new):
-        holder = claims.get(claim) or own.get(claim)
-        if holder is not None:
-            return new.found.record("conflict", *_conflict(claim, holder, new))
-        own[claim] = new
-    claims.update(own)
-    return new.found.record("loaded")
-
-
-def _claims(given: Contribution) -> Iterator[tuple[str, object]]:
-    yield "entry point", given.found.name
-    for backend in given.backends:
-        yield "backend", backend.name
-    for design in given.designs:
-        yield "design", design.name
-        for dialect in design.dialects():
-            yield "kernel source", (design.name, dialect)
-    for probe in given.probes:
-        yield "probe", probe.name
-    for source in given.problem_sources:
-        yield "problem source", source.name
-    for added in given.kernel_sources:
-        yield "kernel source", (added.design, added.dialect)
-
-
-def _conflict(
-    claim: tuple[str, object], holder: Contribution, new: Contribution
-) -> tuple[str, str]:
-    kind, name = claim
-    if holder is new:
-        return kind, f"it brings {kind} {name!r} twice, and contributes nothing"
-    first = f"plugin {holder.found.name!r} of {holder.found.distribution}"
-    second = f"plugin {new.found.name!r} of {new.found.distribution}"
-    if kind == "entry point":
-        mend = f"uninstall {holder.found.distribution} or {new.found.distribution}"
-    else:
-        mend = f"set XPU_PLUGINS=-{holder.found.name} or XPU_PLUGINS=-{new.found.name}"
-    return kind, (
-        f"{kind} {name!r} is brought by {first} and by {second}; the first serves, the second "
-        f"contributes nothing; {mend}"
-    )
 
 
 def _warn(record: PluginRecord) -> None:
@@ -293,6 +256,6 @@ def _registry(records: list[PluginRecord], accepted: list[Contribution]) -> Regi
         owners={
             (kind, name): Owner(given.found.name, given.found.distribution, f"{kind} {name!r}")
             for given in accepted
-            for kind, name in _claims(given)
+            for kind, name in claims_of(given)
         },
     )

@@ -14,6 +14,7 @@ from xpu.spec.backend import (
     LoadedKernel,
     TimerTier,
 )
+from xpu.spec.calibration import CalibrationDesign
 from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from xpu.spec.prelude import simt_prelude
@@ -28,6 +29,7 @@ __all__ = [
     "Argument",
     "Availability",
     "Backend",
+    "CalibrationDesign",
     "CompiledCode",
     "Compiler",
     "Design",

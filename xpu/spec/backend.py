@@ -131,10 +131,14 @@ class TimerTier(ABC):
         Device time, in nanoseconds, that launches run untimed before a bracket. Where what
         ran before changes the pace of what comes next (clocks that fall for wide
         instructions and rise again later), an arm would else be timed at another's pace.
+    stream
+        Where launches that are to be timed go best: what `Device.launcher` takes. None where
+        that makes no difference.
     """
 
     name: str
     settle_ns: float = 0.0
+    stream: Any = None
 
     @abstractmethod
     def bracket_ns(self, launches: Sequence[Callable[[], None]]) -> float:
@@ -215,6 +219,13 @@ class Device(ABC):
     def synchronize(self) -> None:
         """Wait until all queued work is done."""
 
+    def is_capturing(self, stream: Any = None) -> bool:
+        """Whether what is launched on a stream is recorded to be replayed, instead of run.
+
+        Nothing may be measured or waited for then.
+        """
+        return False
+
     @abstractmethod
     def timer(self) -> TimerTier:
         """Return the best clock for this device."""
@@ -222,6 +233,10 @@ class Device(ABC):
     @abstractmethod
     def foreign_load(self) -> float | None:
         """Return the share of the device that other processes hold, 0 to 1; None if unknown."""
+
+    def queue_ns(self) -> float | None:
+        """Measure nanoseconds from work on one queue to work waiting on another; None: no other."""
+        return None
 
     def identity(self) -> Mapping[str, str]:
         """Return what an answer rests on beyond the code: device, driver, threads, power mode."""

@@ -49,11 +49,21 @@ class Launch:
     """How a member is launched on a problem: grid, block and dynamic shared memory.
 
     A host dialect has neither: the backend spreads the work over its workers.
+
+    Attributes
+    ----------
+    clears_result
+        Whether the last array is set to zero bytes first, in the same queue: parts of one
+        sum that blocks of their own make are then added to it.
+    alignment_bytes
+        What every array's address is a multiple of. A launch on another is refused.
     """
 
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] | None = None
     dynamic_shared_bytes: int = 0
+    clears_result: bool = False
+    alignment_bytes: int = 1
 
 
 @attrs.frozen
@@ -86,10 +96,11 @@ class KernelSource:
 
 
 class Preparation(ABC):
-    """A repacking of the weights, done once at load.
+    """A kernel that takes a raw argument and gives what another kernel reads instead of it.
 
-    It is the same for all members of a family, so that members stay interchangeable.
-    The kernel takes the raw argument and gives the prepared one.
+    As `Design.preparation` it repacks weights, once at load, the same way for all members of
+    a family, so that members stay interchangeable. As `Design.staging` it runs before every
+    launch of a member, in the same queue.
     """
 
     argument: str
@@ -108,6 +119,12 @@ class Preparation(ABC):
     @abstractmethod
     def prepared_bytes(self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]) -> int:
         """Return the size of the prepared array in bytes."""
+
+    def launch(
+        self, dialect: str, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]
+    ) -> Launch:
+        """Return how the preparing kernel is launched; a host dialect needs none of it."""
+        return Launch()
 
 
 class Design(ABC):
@@ -157,8 +174,21 @@ class Design(ABC):
         return ""
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
-        """Return how a member is launched; a host dialect needs none of it."""
+        """Return how a member is launched; a host dialect needs none of it.
+
+        `member` holds its parameters and, where the rules recorded it, ``splits``: the least
+        number of parts of k whose blocks occupy the device.
+        """
         return Launch()
+
+    def staging(self, dialect: str, member: Mapping[str, int]) -> Preparation | None:
+        """Return what runs before every launch of a member, or None.
+
+        It brings an argument into the form that the member reads: activations to 8 bits,
+        say. What it writes lies in memory that belongs to the launch, and the member's
+        kernel takes that in the argument's place.
+        """
+        return None
 
     @abstractmethod
     def data(
@@ -206,3 +236,11 @@ class Design(ABC):
     def operations(self, problem: Problem) -> int:
         """Return the arithmetic operations of one launch; 0 when that is not meaningful."""
         return 0
+
+    def arithmetic(self, dialect: str, member: Mapping[str, int]) -> str | None:
+        """Name the arithmetic in which a member makes its operations; None when it is not known.
+
+        ``float32``, ``half_matrix``, ``int8_matrix`` or ``int8_dot``: `xpu bench` compares its
+        rate with the measured figure of that name.
+        """
+        return None

@@ -81,6 +81,19 @@ class Autotune:
             return entry
         return self._recall_from_disk(name, build_id)
 
+    def peek(self, name: str, build_id: str) -> Entry | None:
+        """Return what `recall` would, and drop nothing."""
+        kept = self._memory.get(name)
+        if kept is not None and kept.build_id == build_id:
+            return kept
+        path = self.path_of(name)
+        try:
+            data = None if path is None else disk.read(path)
+            found = None if path is None or data is None else from_bytes(path.name, data)[1]
+        except (OSError, ValueError):  # a recall says so
+            return None
+        return found if found is not None and found.build_id == build_id else None
+
     def remember(self, name: str, value: str, build_id: str, **notes: object) -> bool:
         """Keep an answer; notes are kept as text, a note of None is left out.
 

@@ -6,24 +6,24 @@ names the member.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xpu.adaptor import Adaptor, BuildCache, Built
-from xpu.choice import MemberFault, Worker
-from xpu.choice.job import Job, Step
+from xpu.adaptor import Adaptor, BuildCache
+from xpu.choice import MemberFault, Subject, Worker, trial_job
 from xpu.errors import XpuBuildError
 from xpu.model import Family, Problem
-from xpu.orchestrator.assembly import Assembly
+from xpu.orchestrator.assembly import Assembly, arm_of
+from xpu.orchestrator.weights import Preparer
 from xpu.registry import Registry
 from xpu.settings import Settings
-from xpu.spec import Argument, Backend, Design, Device, Launch
+from xpu.spec import Argument, Backend, Design, Device
 from xpu.testing.surroundings import skip_for
 
 COMPILES: Final = "test_every_member_compiles"
@@ -73,10 +73,10 @@ class MemberRunner:
         if isinstance(built, XpuBuildError) or self.compile_faults(family, ()):
             skip_for("does not compile", f"{family.name}.{member}", COMPILES)
         where = f"{built.manifest.kernel} on {problem.key}, backend {self.backend.name!r}"
-        launch = self._registry.launch_for(
-            family.design, self.backend.dialect, chosen.parameters, problem
+        arm = arm_of(
+            self._registry, family, self.backend.dialect, chosen.parameters, problem, built
         )
-        job = self._job(family, design, problem, inputs, built, launch)
+        job = trial_job(self._subject(family, design, problem, inputs), arm)
         try:
             results = self._worker.run(job)
         except MemberFault as fault:
@@ -94,46 +94,24 @@ class MemberRunner:
             )
         return outputs
 
-    def _job(
-        self,
-        family: Family,
-        design: Design,
-        problem: Problem,
-        inputs: Arrays,
-        built: Built,
-        launch: Launch,
-    ) -> Job:
-        preparation = design.preparation
+    def _subject(self, family: Family, design: Design, problem: Problem, inputs: Arrays) -> Subject:
+        subject = Subject(design, family.constants, problem, inputs)
         prepared = self._adaptor.preparation(family, self._adaptor.native_target())
-        shapes = design.shapes(problem, family.constants)
-        buffers: list[Any] = []
-        steps: list[Step] = []
-        taken: list[int] = []
-        for argument in design.arguments:
-            is_given = argument.access != "write"
-            buffers.append(inputs[argument.name] if is_given else _nbytes(argument, shapes))
-            taken.append(len(buffers) - 1)
-            if preparation and prepared and argument.name == preparation.argument:
-                raw = inputs[argument.name].shape
-                buffers.append(preparation.prepared_bytes(raw, family.constants))
-                sizes = preparation.sizes(raw, family.constants)
-                pair = (taken[-1], len(buffers) - 1)
-                steps.append(Step(prepared.code, prepared.manifest.entry, Launch(), pair, sizes))
-                taken[-1] = len(buffers) - 1
-        sizes = tuple(problem.sizes[name] for name in design.problem)
-        steps.append(Step(built.code, built.manifest.entry, launch, tuple(taken), sizes))
-        kept = zip(taken, design.arguments, strict=True)
-        results = tuple(place for place, argument in kept if argument.access != "read")
-        return Job(tuple(steps), tuple(buffers), results)
+        if design.preparation is None or prepared is None:
+            return subject
+        dialect = self.backend.dialect
+        preparer = Preparer(self._device, family, design, dialect, prepared)
+        raw = tuple(inputs[design.preparation.argument].shape)
+        return attrs.evolve(
+            subject,
+            preparation=preparer.arm(raw),
+            prepared_bytes=preparer.prepared_bytes(raw),
+        )
 
 
 def written(design: Design) -> list[Argument]:
     """Return the arguments that a launch writes or updates."""
     return [argument for argument in design.arguments if argument.access != "read"]
-
-
-def _nbytes(argument: Argument, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    return math.prod(shapes[argument.name]) * np.dtype(argument.dtype).itemsize
 
 
 def _left(raw: NDArray[Any], argument: Argument) -> int:

@@ -185,6 +185,8 @@ class NullDevice(Device):
         )
 
         def call() -> None:
+            if launch.clears_result:
+                views[-1][:] = 0
             if kernel.function is not None:
                 took_ns = kernel.function(packed)
                 if took_ns is not None:

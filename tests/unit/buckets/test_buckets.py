@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpu.buckets import bucket, bucket_problem, check_policy
+from xpu.buckets import bucket, bucket_problem, check_policy, family_bucket
 from xpu.errors import XpuConfigError
-from xpu.model import BucketPolicy, Problem
+from xpu.model import BucketPolicy, Family, Problem
 
 SHIPPED_FILE = Path(__file__).parents[3] / "config" / "buckets.toml"
 ROUNDS = st.sampled_from(["up", "down", "nearest"])
@@ -169,6 +169,20 @@ def test_a_problem_takes_the_policy_of_each_size_and_the_others_stay_exact():
 
 def test_one_size_out_of_bucket_takes_the_problem_with_it():
     assert bucket_problem(Problem(m=513, n=64), {"m": "decode_rows"}, shipped()) is None
+
+
+class Fours:
+    """As much of a design as is looked at: it serves multiples of 4."""
+
+    def check_problem(self, problem, constants):
+        return f"n = {problem.n}" if problem.n % 4 else ""
+
+
+def test_a_bucket_that_the_design_cannot_serve_is_no_place_to_measure():
+    policies = {"sixes": BucketPolicy("sixes", "linear", step=6, most=100)}
+    family = Family("f", "fours", ("n",), (), buckets={"n": "sixes"})
+    found = [family_bucket(family, Fours(), Problem(n=n), policies) for n in (4, 8, 100)]
+    assert found == [Problem(n=4), Problem(n=12), None]
 
 
 def test_an_undeclared_policy_is_named_with_the_nearest():

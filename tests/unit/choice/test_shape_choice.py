@@ -33,12 +33,16 @@ def test_the_second_call_is_stored_and_times_nothing(
     assert (first.margin_permille, first.tie, first.note) == (67, False, "")
     assert (first.family, first.problem) == ("q4k_tile", "512x4096x4096")
     assert [member.median_ns for member in first.members] == [300, 280, 307]
+    assert first.check_s is not None
+    assert first.trial_s is not None
+    assert min(first.check_s, first.trial_s) >= 0
     for kept in (store, again(store, filtered)):
         probe.log.clear()
         second = ShapeChoice(store=kept).choose(filtered(*NAMES), probe)
         assert probe.log == []
         assert (second.member, second.source) == ("b", "stored")
         assert (second.timed, second.stored) == (False, True)
+        assert (second.check_s, second.trial_s) == (None, None)
         assert (second.margin_permille, second.tie) == (67, False)
         assert [member.name for member in second.members] == list(NAMES)
         assert {member.rounds for member in second.members} == {0}

@@ -291,6 +291,8 @@ def test_checks_do_not_count_against_the_budget(checking_probe: Any, named: Any)
     probe = Slow(named((103.0, 100.0)), {}, at=clock.bracket(0.001))
     outcome = run(probe, budget_s=1.0, clock=lambda: clock.now)
     assert winner(outcome) == "t1"
+    assert outcome.check_s == 2000.0
+    assert outcome.rounds_s == pytest.approx(0.001 * 2 * outcome.rounds)
 
 
 def test_eight_members_take_no_more_brackets_than_the_first_look(

@@ -111,6 +111,14 @@ def test_many_jobs_are_answered_by_one_process(shared, job):
     assert shared._process.pid == first
 
 
+def test_a_lost_context_costs_one_member_and_its_process(shared, job):
+    right(shared, job("add"))
+    first = shared._process.pid
+    assert fault(shared, job("lose")) == ("failed", "XpuLaunchException: the context is lost")
+    right(shared, job("add"))
+    assert shared._process.pid != first
+
+
 @pytest.mark.parametrize(
     ("script", "status", "words"),
     [

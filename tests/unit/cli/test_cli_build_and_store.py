@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from xpu.spec import Availability
+
 
 def test_build_tries_every_member_and_copies_what_was_built(xpu, tmp_path: Path) -> None:
     answer = xpu("build", "toy", "--out", tmp_path / "out", "--json")
@@ -27,6 +29,16 @@ def test_a_failed_build_is_a_row_and_a_message(xpu) -> None:
     assert answer.status == 1
     assert "failed" in answer.out
     assert answer.err.startswith("xpu: toy.broken: ")
+
+
+def test_a_backend_that_is_named_compiles_without_a_device(xpu, monkeypatch) -> None:
+    target = xpu("build", "toy", "--json").document[0]["target"]
+    missing = Availability(False, "no device")
+    monkeypatch.setattr("xpu_backend_cpu.backend.CpuBackend.availability", lambda _: missing)
+    answer = xpu("build", "toy", "--backend", "cpu", "--target", target, "--json")
+    assert [row["error"] for row in answer.document[:2]] == ["", ""]
+    answer = xpu("build", "toy", "--target", target)
+    assert (answer.status, "no device" in answer.err) == (1, True)
 
 
 def test_an_output_directory_that_cannot_be_one(xpu, tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ def bound(device):
             family="twice",
             problem=Problem(n=n),
             device=device,
-            kernel=kernel or CopyKernel(),
-            launch=Launch(),
+            pack=lambda buffers, stream=None: device.launcher(
+                kernel or CopyKernel(), Launch(), buffers, (n,), stream
+            ),
             arguments=arguments,
             shapes={argument.name: (n,) for argument in arguments},
-            sizes=(n,),
             preparer=None,
             result=result or ChoiceResult("twice", str(n), "only", "only"),
             is_final=is_final,

@@ -90,6 +90,20 @@ def test_any_size_that_is_an_axis_of_an_input_can_be_open(name):
     assert binds.asked == [(name, 4), (name, 9)]
 
 
+@pytest.mark.parametrize(
+    "serves", [lambda m: 1 <= m <= 16, lambda m: m > 500, lambda m: m % 256 == 0]
+)
+def test_a_size_can_be_open_where_a_design_serves_some_of_them_alone(serves):
+    class Choosy(Product):
+        def check_problem(self, problem, constants):
+            return "" if serves(problem.m) else "not this m"
+
+    binds = Binds()
+    inputs, y = arrays(m=16)
+    op(binds, design=Choosy())(*inputs, out=y)
+    assert binds.asked == [("m", 16)]
+
+
 def test_a_result_that_comes_first_moves_no_input():
     class Turned(Product):
         arguments = (Product.arguments[2], *Product.arguments[:2])

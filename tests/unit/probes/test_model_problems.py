@@ -72,6 +72,7 @@ def test_the_data_are_the_rows_of_the_first_matrix_of_that_shape(problems, n, k,
 
 def test_a_problem_that_the_model_does_not_hold_has_no_data(problems) -> None:
     assert problems.data(family("four"), Takes(), Problem(m=1, n=64, k=512)) is None
+    assert problems.data(family("four", ("n",)), Takes(), Problem(n=64)) is None
 
 
 def test_what_no_family_serves_is_counted_by_how_it_is_stored(problems) -> None:

@@ -15,6 +15,7 @@ from xpu.model import DeviceFacts, Problem
 from xpu.spec import (
     Argument,
     Backend,
+    CalibrationDesign,
     Compiler,
     Design,
     Device,
@@ -65,6 +66,21 @@ def test_a_design_that_says_no_more_takes_everything_and_counts_nothing():
     assert design.operations(problem) == 0
     assert design.launch("c", {}, problem) == Launch(grid=(1, 1, 1), block=None)
     assert design.preparation is None
+    assert design.arithmetic("c", {}) is None
+
+
+def test_a_measuring_design_gives_operations_a_second_and_asks_for_no_loaded_host():
+    class Measures(Least, CalibrationDesign):
+        figure, members = "float32_per_s", ()
+
+        def sized(self, facts, step):
+            return None
+
+        def operations(self, problem):
+            return problem.m * problem.n
+
+    assert Measures().value(Problem(m=20, n=50), 4.0) == 250e9
+    assert (Measures().loaded_figure, Measures().memory) == (None, "warm")
 
 
 @given(
@@ -81,7 +97,18 @@ def test_the_size_of_an_array_follows_from_shape_and_type(shape, dtype):
 
 @pytest.mark.parametrize(
     "base",
-    [Design, Preparation, Compiler, Device, Backend, TimerTier, Probe, ProblemSource, OpenModel],
+    [
+        CalibrationDesign,
+        Design,
+        Preparation,
+        Compiler,
+        Device,
+        Backend,
+        TimerTier,
+        Probe,
+        ProblemSource,
+        OpenModel,
+    ],
 )
 def test_what_a_plugin_must_supply_cannot_be_left_out(base):
     with pytest.raises(TypeError, match="abstract"):
@@ -96,6 +123,7 @@ def test_a_device_rests_on_its_uuid_and_driver_and_closes_without_ado():
         one = type("One", (Device,), dict.fromkeys(Device.__abstractmethods__))()
         one.facts = facts
         assert one.identity() == {"device": device, "driver": driver}
+        assert one.queue_ns() is None
         one.close()
         one.close()
 

@@ -37,6 +37,20 @@ def test_an_answer_is_recalled_here_and_by_the_next_process(tmp_path):
     assert store.path_of(NAME).relative_to(tmp_path).parts == (store.device_key, store.part, NAME)
 
 
+def test_a_peek_sees_what_a_recall_would_and_drops_nothing(tmp_path):
+    store = fresh(tmp_path)
+    assert store.peek(NAME, BUILD) is None
+    store.remember(NAME, "t64x64", BUILD)
+    for seen in (store, fresh(tmp_path)):
+        assert seen.peek(NAME, BUILD) == Entry("t64x64", BUILD)
+        assert seen.peek(NAME, "another build") is None
+        assert seen.dropped(NAME) is None
+    assert fresh(tmp_path).recall(NAME, BUILD) == Entry("t64x64", BUILD)
+    store.path_of(NAME).write_text("no answer")
+    assert fresh(tmp_path).peek(NAME, BUILD) is None
+    assert Autotune(tmp_path, DeviceFacts()).peek(NAME, BUILD) is None
+
+
 def test_the_last_answer_stays(tmp_path):
     store = fresh(tmp_path)
     store.remember(NAME, "old", BUILD, tie=True)

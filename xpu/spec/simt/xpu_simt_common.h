@@ -12,8 +12,8 @@
  *   XPU_SITE_PARAMETER, XPU_SITE(verb), XPU_SITE_TYPE, XPU_SITE_PASSED
  *                                   how a verb knows where it is called; all empty, or each with its comma:
  *                                   what a verb takes last, what it makes of it, how that is taken, passed on
- * A backend with an instruction of its own for dot4, for the conversions or for copies defines
- * XPU_NATIVE_DOT4, XPU_NATIVE_HALF, XPU_NATIVE_BFLOAT16, XPU_NATIVE_COPY and supplies them itself; one
+ * A backend with an instruction of its own for max and min, bytes, dot4, the conversions or copies
+ * defines XPU_NATIVE_MAX, XPU_NATIVE_BYTES, XPU_NATIVE_DOT4, XPU_NATIVE_HALF, XPU_NATIVE_BFLOAT16, XPU_NATIVE_COPY and supplies them; one
  * with a native matrix shape specialises matrix_a, matrix_b and accumulator for it, and overloads their
  * verbs, after this file.
  */
@@ -62,8 +62,10 @@ XPU_DEVICE int64_t max(int64_t a, int b) { return max(a, (int64_t)b); }
 XPU_DEVICE int64_t min(int a, int64_t b) { return min((int64_t)a, b); }
 XPU_DEVICE int64_t max(int a, int64_t b) { return max((int64_t)a, b); }
 /* NaN when either is: a maximum over a row says whether the row is sound. */
+#ifndef XPU_NATIVE_MAX
 XPU_DEVICE float min(float a, float b) { return a < b || a != a ? a : b; }
 XPU_DEVICE float max(float a, float b) { return a > b || a != a ? a : b; }
+#endif
 XPU_DEVICE int abs(int a) { return a < 0 ? -a : a; }
 XPU_DEVICE int64_t abs(int64_t a) { return a < 0 ? -a : a; }
 XPU_DEVICE float abs(float a) { return simt::bits<float>(simt::bits<uint32_t>(a) & 0x7fffffffu); }
@@ -71,6 +73,7 @@ XPU_DEVICE float abs(float a) { return simt::bits<float>(simt::bits<uint32_t>(a)
 /* ---- storage types ---- */
 
 struct half { uint16_t bits; };     /* IEEE binary16 */
+struct half2 { uint32_t bits; };    /* two of them, the first in the lower bits */
 struct bfloat16 { uint16_t bits; }; /* the upper half of a binary32 */
 
 #ifndef XPU_NATIVE_HALF
@@ -96,7 +99,19 @@ XPU_DEVICE half half_from(float f)
     else made = (rest - (112u << 23) + 0x0fffu + (rest >> 13 & 1u)) >> 13;
     return half{(uint16_t)(sign | made)};
 }
+
+XPU_DEVICE half2 fma(half2 a, half2 b, half2 c)
+{
+    uint32_t made = 0;
+    for (int i = 0; i < 32; i += 16) {
+        const float x = to_float(half{(uint16_t)(a.bits >> i)}), y = to_float(half{(uint16_t)(b.bits >> i)});
+        made |= (uint32_t)half_from(fma(x, y, to_float(half{(uint16_t)(c.bits >> i)}))).bits << i;
+    }
+    return half2{made};
+}
 #endif
+
+XPU_DEVICE half2 half2_of(half low, half high) { return half2{low.bits | (uint32_t)high.bits << 16}; }
 
 #ifndef XPU_NATIVE_BFLOAT16
 XPU_DEVICE float to_float(bfloat16 v) { return simt::bits<float>((uint32_t)v.bits << 16); }
@@ -119,6 +134,12 @@ template <> struct rounded<float> { static XPU_DEVICE float of(float f) { return
 XPU_DEVICE float to_float(float v) { return v; }
 /* Rounds to nearest, ties to even; too large becomes infinite, NaN stays NaN. */
 template <class T> XPU_DEVICE T from_float(float f) { return simt::rounded<T>::of(f); }
+
+/* ---- bytes of a word, the first in the lowest bits ---- */
+
+#ifndef XPU_NATIVE_BYTES
+XPU_DEVICE uint32_t byte_of(uint32_t word, int i) { return word >> (8 * i) & 0xffu; }
+#endif
 
 /* ---- dot products of four 8-bit numbers, the first in the lowest byte ---- */
 

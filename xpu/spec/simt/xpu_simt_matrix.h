@@ -63,12 +63,23 @@ template <class T, int K, int count> struct lines {
 };
 } // namespace simt
 
+/* Operands. `[i]` is a word of neighbouring k, the first in the lowest bits, of row or column and k(i). */
 template <class T, int M, int N, int K> struct matrix_a {
-    simt::lines<T, K, simt::patch<M, N>::rows> rows;
+    using patch = simt::patch<M, N>;
+    simt::lines<T, K, patch::rows> rows;
+    static constexpr int words = simt::lines<T, K, patch::rows>::words, count = patch::rows * words; /* words of one lane */
+    XPU_DEVICE uint32_t &operator[](int i) { return rows.word[i / words][i % words]; }
+    XPU_DEVICE int row(int i) const { return patch::row(i / words); }
+    XPU_DEVICE int k(int i) const { return i % words * 4 / (int)sizeof(T); }
 };
 
 template <class T, int M, int N, int K> struct matrix_b {
-    simt::lines<T, K, simt::patch<M, N>::columns> columns;
+    using patch = simt::patch<M, N>;
+    simt::lines<T, K, patch::columns> columns;
+    static constexpr int words = simt::lines<T, K, patch::columns>::words, count = patch::columns * words;
+    XPU_DEVICE uint32_t &operator[](int i) { return columns.word[i / words][i % words]; }
+    XPU_DEVICE int column(int i) const { return patch::column(i / words); }
+    XPU_DEVICE int k(int i) const { return i % words * 4 / (int)sizeof(T); }
 };
 
 template <class R, int M, int N, int K> struct accumulator {

@@ -170,6 +170,19 @@ def test_memory(device) -> None:
         device.allocate(1 << 50)
 
 
+def test_a_result_is_cleared_before_each_launch(load, device) -> None:
+    _, kernel = load(ADD, XPU_THREADS=64)
+    x, y = device.from_host(np.ones(4, np.float32)), device.allocate(32, poisoned=True)
+    launch = device.launcher(kernel, Launch(clears_result=True), [x, y], [4])
+    for _ in range(2):
+        launch()
+        result = device.to_host(y).view(np.float32)
+        assert result[:4].all()
+        assert not result[4:].any()
+        assert memory.written(y).all()
+        device.poison(y)
+
+
 def test_the_arguments_of_a_launch_are_checked(load, device) -> None:
     _, kernel = load(ADD, XPU_THREADS=64)
     arrays = [device.from_host(np.zeros(4, np.float32)) for _ in range(3)]
@@ -186,7 +199,7 @@ def test_the_arguments_of_a_launch_are_checked(load, device) -> None:
     assert "compiled for 64 threads" in error(Launch((1, 1, 1), (32, 1, 1)), arrays[:2], [4])
     assert "65536 blocks along y" in error(Launch((1, 65536, 1)), arrays[:2], [4])
     assert "-1 blocks along x" in error(Launch((-1, 1, 1)), arrays[:2], [4])
-    assert "49153 bytes of shared" in error(Launch(dynamic_shared_bytes=49153), arrays[:2], [4])
+    assert "163841 bytes of shared" in error(Launch(dynamic_shared_bytes=163841), arrays[:2], [4])
     assert "-64 bytes of dynamic" in error(Launch(dynamic_shared_bytes=-64), arrays[:2], [4])
     device.launcher(kernel, Launch((0, 1, 1)), arrays[:2], [4])()
     device.launcher(kernel, Launch((1, 1, 1), (8, 4, 2)), arrays[:2], [4])()

@@ -111,9 +111,12 @@ class EmulatorDevice(Device):
             raise XpuLaunchException(f"kernel {kernel.entry!r} cannot be launched: {complaint}")
         record, fault = _record(code, launch, buffers, sizes)
         run, base = code.descriptor.run, code.base
+        cleared = buffers[-1] if launch.clears_result else None
 
         def call() -> None:
             with ARENA.lock:
+                if cleared is not None:
+                    memory.clear(cleared)
                 _equip(record, code)
                 fault.check = 0
                 run(base, record)

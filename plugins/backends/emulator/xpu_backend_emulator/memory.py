@@ -72,6 +72,14 @@ def poison(array: DeviceArray) -> None:
         notes[:] = 0
 
 
+def clear(array: DeviceArray) -> None:
+    """Fill memory with zero bytes, which count as written."""
+    ctypes.memset(array.address, 0, array.nbytes)
+    notes = written(array)
+    if notes is not None:
+        notes[:] = 1
+
+
 def copy(source: DeviceArray, destination: DeviceArray) -> None:
     """Copy memory of the same size, with what is known of it."""
     ctypes.memmove(destination.address, source.address, source.nbytes)

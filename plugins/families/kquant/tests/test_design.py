@@ -49,7 +49,7 @@ def test_shapes_and_sizes(design: Design) -> None:
     assert design.operations(problem) == 2 * 3 * 17 * 512
     preparation = BlocksToGroups()
     assert preparation.sizes((17, 420), CONSTANTS) == (17, 512)
-    assert preparation.prepared_bytes((17, 420), CONSTANTS) == 32 * 420
+    assert preparation.prepared_bytes((17, 420), CONSTANTS) == 32 * (420 + 4)
 
 
 def test_what_cannot_be_served_is_said(design: Design) -> None:
@@ -60,8 +60,8 @@ def test_what_cannot_be_served_is_said(design: Design) -> None:
     assert "format" in design.check_constants({})
 
 
-@pytest.mark.parametrize("m", [0, 9])
-def test_a_few_rows_are_one_to_eight(m: int) -> None:
+@pytest.mark.parametrize("m", [0, 17])
+def test_a_few_rows_are_one_to_sixteen(m: int) -> None:
     problem = Problem(m=m, n=1, k=256)
     assert f"m = {m}" in QMatVecCols().check_problem(problem, CONSTANTS)
     assert QGemmTile().check_problem(problem, CONSTANTS) == ""
@@ -69,13 +69,18 @@ def test_a_few_rows_are_one_to_eight(m: int) -> None:
 
 
 def test_launches_cover_the_result() -> None:
-    tile = {"tile_m": 64, "tile_n": 128, "tile_k": 128, "threads": 256, "unroll": 2, "widen": 1}
+    tile = {"tile_m": 64, "tile_n": 128, "threads": 256, "unroll": 2, "stages": 4, "widen": 1}
     problem = Problem(m=65, n=300, k=512)
-    assert QGemmTile().launch("simt", tile, problem) == Launch((3, 2, 1), (256, 1, 1), 192 * 272)
+    panels = 4 * 64 * 144
+    assert QGemmTile().launch("simt", tile, problem) == Launch((3, 2, 1), (256, 1, 1), panels)
+    parts = QGemmTile().launch("simt", {**tile, "splits": 9}, problem)
+    assert parts == Launch((3, 2, 2), (256, 1, 1), panels, clears_result=True)
     vector = {"rows": 2, "prefetch": 1, "threads": 128, "cols": 4}
-    assert QMatVec().launch("simt", vector, problem) == Launch((10, 65, 1), (128, 1, 1))
+    assert QMatVec().launch("simt", vector, problem) == Launch(
+        (10, 65, 1), (128, 1, 1), 16 * 3360, alignment_bytes=16
+    )
     few = Problem(m=5, n=32, k=512)
-    assert QMatVecCols().launch("simt", vector, few) == Launch((1, 2, 1), (128, 1, 1))
+    assert QMatVecCols().launch("simt", vector, few) == Launch((1, 2, 1), (128, 1, 1), 16 * 3360)
     assert QGemmTile().launch("c", {"tile_m": 4}, problem) == Launch()
     assert QMatVec().launch("c", {"rows": 4}, problem) == Launch()
 
@@ -94,3 +99,19 @@ def test_the_right_result_passes_and_wrong_ones_do_not(
     assert "rms" in design.verify(problem, CONSTANTS, data, {"y": y * np.float32(1.1)}, rng)
     y[1, 2] = np.nan
     assert "not finite" in design.verify(problem, CONSTANTS, data, {"y": y}, rng)
+
+
+def test_members_name_the_arithmetic_that_a_calibration_measures() -> None:
+    tile, vector = QGemmTile(), QMatVec()
+    named = {
+        (dialect, widen): tile.arithmetic(dialect, {"widen": widen})
+        for dialect in ("c", "simt")
+        for widen in (0, 1)
+    }
+    assert named == {
+        ("c", 0): "int8_dot",
+        ("c", 1): None,
+        ("simt", 0): "int8_matrix",
+        ("simt", 1): "half_matrix",
+    }
+    assert vector.arithmetic("c", {}) == "int8_dot"

@@ -2,7 +2,7 @@
 
 Both compute y (M, N) = x (M, K) times the transpose of W (N, K), W in GGUF blocks, x and y
 float32. `qgemm_tile` decodes weights once for many rows of x; `qmatvec` streams them for one.
-One prepared weight serves both; each dialect has its own layout of it, at the same size.
+One prepared weight serves both; each dialect has its own layout of it.
 Called by the core through `xpu.spec`; names no backend.
 """
 
@@ -19,6 +19,7 @@ from xpu.errors import XpuConfigError
 from xpu.model import Constant, Problem
 from xpu.spec import Argument, Design, KernelSource, Launch, Preparation
 from xpu_family_kquant import reference, simt
+from xpu_family_kquant.staging import StagedBytes, StagedHalves
 
 Array = NDArray[np.generic]
 
@@ -62,7 +63,7 @@ def _allowed_rms(results: int, blocks: int) -> float:
 
 
 class BlocksToGroups(Preparation):
-    """Repacking of GGUF blocks into groups of 16 interleaved weight rows, at the same size."""
+    """Repacking of GGUF blocks into groups of 16 interleaved weight rows."""
 
     argument = "weights"
 
@@ -90,9 +91,20 @@ class BlocksToGroups(Preparation):
         return n, row_bytes // block_bytes * reference.BLOCK_K
 
     def prepared_bytes(self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]) -> int:
-        """Return the raw size with n rounded up to the group."""
+        """Return the raw size with n rounded up to the group, and 4 bytes for each column.
+
+        Those are a factor that kernels in half need (``kernels/simt/stored.h``).
+        """
         n, row_bytes = raw_shape
-        return -(-n // GROUP) * GROUP * row_bytes
+        return -(-n // GROUP) * GROUP * (row_bytes + 4)
+
+    def launch(
+        self, dialect: str, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]
+    ) -> Launch:
+        """Return how the repacking is launched: in `simt` as many blocks as pay."""
+        if dialect != simt.DIALECT:
+            return Launch()
+        return simt.prepare_launch(self.prepared_bytes(raw_shape, constants))
 
 
 class _QuantDesign(Design):
@@ -156,16 +168,16 @@ class _QuantDesign(Design):
         """Compare a sample of y with the float64 product; every y of a finite row is finite."""
         x = np.asarray(inputs["x"], np.float32)
         y = np.asarray(outputs["y"], np.float32)
+        sound = np.isfinite(x).all(axis=1)
+        if not sound.all():  # a copy of either would take longer than all that follows
+            x, y = x[sound], y[sound]
         if y.size == 0:
             return ""
-        sound = np.isfinite(x).all(axis=1)
-        bad = int(np.count_nonzero(~np.isfinite(y[sound])))
+        bad = int(np.count_nonzero(~np.isfinite(y)))
         if bad:
-            return f"{bad} of {y[sound].size} results are not finite, although their x is"
-        if not sound.any():
-            return ""
+            return f"{bad} of {y.size} results are not finite, although their x is"
         weights = np.asarray(inputs["weights"], np.uint8)
-        errors = reference.sampled_errors(_format(constants), weights, x[sound], y[sound], rng)
+        errors = reference.sampled_errors(_format(constants), weights, x, y, rng)
         allowed = _allowed_rms(errors.size, x.size // reference.BLOCK_K)
         rms, largest = float(np.sqrt(np.mean(errors**2))), float(errors.max())
         if rms > allowed or largest > reference.ERROR_MAX:
@@ -184,24 +196,37 @@ class QGemmTile(_QuantDesign):
     """Product in tiles, for prefill and for batches: ``qgemm_tile.c`` and ``.cpp``.
 
     Parameters of a member: `tile_m` rows and `tile_n` columns of y per task (`tile_n` a multiple
-    of 16), `tile_k` of a decoded panel (in C a multiple of 256, in `simt` 64, 128 or 256),
-    `unroll` rows (`simt`: 16 x 16 matrices) in registers at once, `widen`: 0 multiplies 8-bit
-    integers, 1 a wide floating-point type. In `simt` also the `threads` of a block.
+    of 16), `tile_k` of a decoded panel (a multiple of 256), `unroll` rows (`simt`: matrices of
+    8 or 16 rows) in registers at once, `widen`: 0 multiplies 8-bit integers, 1 a wide
+    floating-point type. In `simt` also the `threads` of a block and the `stages` of x that are
+    in shared memory.
     """
 
     name = "qgemm_tile"
-    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen", "threads")
+    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen", "threads", "stages")
+
+    def staging(self, dialect: str, member: Mapping[str, int]) -> Preparation | None:
+        """Return what brings x into the form that a member in `simt` multiplies."""
+        if dialect != simt.DIALECT:
+            return None
+        return StagedHalves() if member["widen"] else StagedBytes()
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return grid, block and dynamic shared memory of a member in `simt`."""
         return simt.tile_launch(member, problem) if dialect == simt.DIALECT else Launch()
+
+    def arithmetic(self, dialect: str, member: Mapping[str, int]) -> str | None:
+        """Return 8-bit or half-precision arithmetic; on a host wide members take what it has."""
+        if dialect == simt.DIALECT:
+            return "half_matrix" if member["widen"] else "int8_matrix"
+        return None if member["widen"] else "int8_dot"
 
 
 class QMatVec(_QuantDesign):
     """Matrix-vector product, for decode: ``qmatvec.c`` and ``.cpp``.
 
     Parameters of a member: `rows` groups of 16 weight rows read side by side, `prefetch` bytes
-    asked for ahead in each (0: none; in `simt` 1: the next while one is multiplied), in C
+    asked for ahead in each (0: none; in `simt` blocks on their way), in C
     `chunk` groups handed to a worker at a time, in `simt` the `threads` of a block.
     """
 
@@ -211,3 +236,7 @@ class QMatVec(_QuantDesign):
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return grid and block of a member in `simt`."""
         return simt.vector_launch(member, problem) if dialect == simt.DIALECT else Launch()
+
+    def arithmetic(self, dialect: str, member: Mapping[str, int]) -> str | None:
+        """Return 8-bit dot products, which the host's kernel is made of."""
+        return "int8_dot" if dialect == _HOST else None

@@ -17,9 +17,25 @@ DIALECT: Final = "simt"
 GROUP: Final = 16
 """Columns of y that one group of prepared weights holds. Source: ``kernels/simt/stored.h``."""
 
+WIDEST_LOAD_BYTES: Final = 16
+"""What activations are aligned to where a kernel reads them as they are given."""
+
 _BLOCK_K: Final = 256
-_LINE_PADDING_BYTES: Final = 16
-"""What a panel's line has beyond its data. Source: ``kernels/simt/panels.h``."""
+_THREADS: Final = 256
+_MOST_BLOCKS: Final = 4096
+"""Blocks of the repacking kernel: each of its threads takes words in turn."""
+
+_SLOT_BYTES: Final = 3360
+"""Shared memory for a block of a group in any format. Source: ``kernels/simt/ring.h``."""
+
+_LINE_BYTES: Final = 2 * (64 + 8)
+"""A row of x in a panel of 64 k in half. Source: ``kernels/simt/tile_halves.h``."""
+
+_ROW_BYTES: Final = 256 + 4 * 16 + 16 + 16
+"""A row of x in a stage, in 8 bits and any format. Source: ``kernels/simt/tile_bytes.h``."""
+
+_SUBS: Final = {"q4_k": 8, "q5_k": 8, "q6_k": 16}
+"""Sub-blocks of a block that have a scale of their own."""
 
 
 def source(name: str) -> KernelSource:
@@ -33,6 +49,17 @@ def source(name: str) -> KernelSource:
     return KernelSource(DIALECT, (folder / f"{name}.cpp").read_text("utf-8"), headers)
 
 
+def record_bytes(weight_format: str) -> int:
+    """Return the bytes of a row's block in 8 bits. Source: ``kernels/simt/bytes.h``."""
+    return _BLOCK_K + 4 * _SUBS[weight_format] + 16
+
+
+def prepare_launch(prepared_bytes: int) -> Launch:
+    """Return the launch of ``prepare``: words in turn, as many threads as pays."""
+    blocks = min(_MOST_BLOCKS, -(-prepared_bytes // (4 * _THREADS)))
+    return Launch(grid=(max(1, blocks), 1, 1), block=(_THREADS, 1, 1))
+
+
 def tile_launch(member: Mapping[str, int], problem: Problem) -> Launch:
     """Return the launch of ``qgemm_tile``: tiles along n, tiles along m, parts of k.
 
@@ -40,22 +67,31 @@ def tile_launch(member: Mapping[str, int], problem: Problem) -> Launch:
     ----------
     member
         Its parameters. `splits`, where it is given, is the number of parts of k, taken as at
-        most the blocks of k. With more than one, y has to be zero before the launch: every part
-        adds its share.
+        most the blocks of k. With more than one every part adds its share to a cleared y.
     """
-    line_bytes = member["tile_k"] * (member["widen"] + 1) + _LINE_PADDING_BYTES
+    splits = max(1, min(member.get("splits", 1), problem.k // _BLOCK_K))
     return Launch(
-        grid=(
-            -(-problem.n // member["tile_n"]),
-            -(-problem.m // member["tile_m"]),
-            max(1, min(member.get("splits", 1), problem.k // _BLOCK_K)),
-        ),
+        grid=(-(-problem.n // member["tile_n"]), -(-problem.m // member["tile_m"]), splits),
         block=(member["threads"], 1, 1),
-        dynamic_shared_bytes=(member["tile_m"] + member["tile_n"]) * line_bytes,
+        dynamic_shared_bytes=member["stages"] * _stage_bytes(member),
+        clears_result=splits > 1,
     )
+
+
+def _stage_bytes(member: Mapping[str, int]) -> int:
+    """Return the shared memory of a stage: rows of x and, in 8 bits, a block of each group."""
+    if member["widen"]:
+        return member["tile_m"] * _LINE_BYTES
+    return member["tile_m"] * _ROW_BYTES + 128 + member["tile_n"] // GROUP * _SLOT_BYTES
 
 
 def vector_launch(member: Mapping[str, int], problem: Problem, rows: int = 1) -> Launch:
     """Return the launch of a mat-vec: groups of columns, and `rows` rows of x to a block."""
     grid = (-(-problem.n // (GROUP * member["rows"])), -(-problem.m // rows), 1)
-    return Launch(grid=grid, block=(member["threads"], 1, 1))
+    slots = member["threads"] // 32 * (member["prefetch"] + 1) * member["rows"]
+    return Launch(
+        grid=grid,
+        block=(member["threads"], 1, 1),
+        dynamic_shared_bytes=slots * _SLOT_BYTES,
+        alignment_bytes=WIDEST_LOAD_BYTES if rows == 1 else 1,
+    )

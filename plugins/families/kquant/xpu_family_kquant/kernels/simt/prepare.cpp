@@ -67,9 +67,9 @@ struct group_block {
     }
 };
 
-inline uint32_t low_word(const group_block &g, int line, int quarter, int column)
+/* 4 k of one part: `line` is 4 part + t. */
+inline uint32_t low_word(const raw_block &from, int quarter, int line)
 {
-    const raw_block from = g.of(column);
     uint32_t word = 0;
     for (int i = 0; i < 4; ++i) {
         const int k = quarter * QUARTER_K + line * 4 + i;
@@ -78,76 +78,81 @@ inline uint32_t low_word(const group_block &g, int line, int quarter, int column
     return word;
 }
 
-/* The bits above the nibble; `line` is one of HIGH_LINES. */
-inline uint32_t high_word(const group_block &g, int line, int quarter, int column)
+/* The bits above the nibbles of a quarter, or of two; `at` is the word among those of a column. */
+inline uint32_t high_word(const raw_block &from, int at, int t)
 {
-    const raw_block from = g.of(column);
-    const int width = HIGH_LINES == 4 ? 2 : 1, fields = 8 / width;
-    const int first = quarter * QUARTER_K + line * fields * 4; /* 32 k a run, and so 4 * fields k a line */
+    const int fields = HIGH_BITS ? 8 / HIGH_BITS : 0; /* parts that a byte holds */
     uint32_t word = 0;
     for (int i = 0; i < 4; ++i)
-        for (int field = 0; field < fields; ++field)
-            word |= from.quant(first + field * 4 + i) >> 4 << (8 * i + field * width);
+        for (int part = 0; part < fields; ++part)
+            word |= from.quant((at * fields + part) * 16 + t * 4 + i) >> 4 << (8 * i + part * HIGH_BITS);
     return word;
 }
 
-inline uint32_t scale_word(const group_block &g, int line, int quarter, int first)
+inline uint32_t head_word(const raw_block &from, int word)
 {
-    uint32_t word = 0;
-    for (int c = 0; c < 4; ++c) {
-        const raw_block from = g.of(first + c);
+    uint32_t made = 0;
 #if defined(XPU_FORMAT_Q6_K)
-        const uint32_t value = from.scale(quarter * 4 + line);
+    for (int i = 0; i < 4; ++i) made |= from.scale(word * 4 + i) << (8 * i);
 #else
-        const uint32_t low = line < 2 ? from.scale(quarter * 2 + line) : from.min(quarter * 2);
-        const uint32_t value = low | (from.min(quarter * 2 + 1) >> (2 * line) & 3) << 6;
-#endif
-        word |= value << (8 * c);
+    if (word == 0) return from.d() | from.dmin() << 16;
+    for (int q = 0; q < QUARTERS; ++q) {
+        const uint32_t low = word < 3 ? from.scale(q * 2 + word - 1) : from.min(q * 2);
+        made |= (low | (from.min(q * 2 + 1) >> (2 * (word - 1)) & 3) << 6) << (8 * q);
     }
-    return word;
-}
-
-/* Two neighbouring columns' d or dmin. `word` counts within 4 columns: d 0, d 1, dmin 0, dmin 1. */
-inline uint32_t d_word(const group_block &g, int four, int word)
-{
-    const raw_block first = g.of(four * 4 + word % 2 * 2), second = g.of(four * 4 + word % 2 * 2 + 1);
-#if !defined(XPU_FORMAT_Q6_K)
-    if (word >= 2) return first.dmin() | second.dmin() << 16;
 #endif
-    return first.d() | second.d() << 16;
+    return made;
 }
 
 inline uint32_t stored_word(const group_block &g, int at)
 {
-    if (at >= AT_LOW) {
-        const int i = (at - AT_LOW) / 4;
-        return low_word(g, i / 64, i / 16 % 4, i % 16);
+    if (at < AT_HIGH) return head_word(g.of(at / 16), at % 16 / 4);
+    const int i = at % 256 / 4, column = i / 32 * 8 + i % 32 / 4, t = i % 4; /* place_of, turned round */
+    if (at < AT_LOW) return high_word(g.of(column), (at - AT_HIGH) / 256, t);
+    const int line = (at - AT_LOW) / 256;
+    return low_word(g.of(column), line / 2, line % 2 * 4 + t);
+}
+
+/* The least power of two times the largest |d| and |dmin| of a column that is 2^-10 or more. */
+inline float factor_of(group_block g, int column)
+{
+    float top = 0.0f;
+    for (g.b = 0; g.b < g.blocks; ++g.b) {
+        const raw_block from = g.of(column);
+        const float d = xpu::abs(xpu::to_float(xpu::half{(uint16_t)from.d()}));
+        top = d > top ? d : top; /* a NaN is passed over: it shows in the products */
+#if !defined(XPU_FORMAT_Q6_K)
+        const float dmin = xpu::abs(xpu::to_float(xpu::half{(uint16_t)from.dmin()}));
+        top = dmin > top ? dmin : top;
+#endif
     }
-    if (at >= AT_HIGH) {
-        const int i = (at - AT_HIGH) / 4;
-        return high_word(g, i / 64, i / 16 % 4, i % 16);
-    }
-    if (at >= AT_SCALES) {
-        const int i = (at - AT_SCALES) / 4;
-        return scale_word(g, i / UNITS, i % UNITS / 4, i % 4 * 4);
-    }
-    return d_word(g, at / 16, at % 16 / 4);
+    float factor = 1.0f;
+    if (!(top > 0.0f && top < 0x1p17f)) return factor;
+    while (top * factor >= 0x1p-9f) factor *= 0.5f;
+    while (top * factor < 0x1p-10f) factor *= 2.0f;
+    return factor;
 }
 
 XPU_KERNEL(xpu::global<const uint8_t> raw, xpu::global<uint8_t> prepared, int64_t n, int64_t k)
 {
-    const int64_t blocks = k / BLOCK_K, all = ceil_div(n, GROUP) * blocks;
+    const weights to = {prepared, ceil_div(n, GROUP), k / BLOCK_K};
+    const int64_t all = to.groups * to.blocks;
     const int words = (STORED_BYTES + TAIL_BYTES) / 4;
+    const int64_t start = (int64_t)xpu::block_x() * xpu::threads() + xpu::thread();
     const int64_t step = (int64_t)xpu::grid_x() * xpu::threads();
-    for (int64_t i = (int64_t)xpu::block_x() * xpu::threads() + xpu::thread(); i < all * words; i += step) {
-        const int64_t index = i / words;
+    for (int64_t i = start; i < all * words; i += step) {
+        const int64_t index = i / words, group = index / to.blocks, b = index % to.blocks;
         const int at = (int)(i % words) * 4;
-        const group_block g{raw, index / blocks * GROUP, n, blocks, index % blocks};
+        const group_block g{raw, group * GROUP, n, to.blocks, b};
         if (at < STORED_BYTES) {
-            prepared.store<uint32_t>(index * STORED_BYTES + at, stored_word(g, at));
+            prepared.store<uint32_t>(to.block(group, b) + at, stored_word(g, at));
         } else {
-            const int tail = at - STORED_BYTES;
-            prepared.store<uint32_t>(all * STORED_BYTES + index * TAIL_BYTES + tail, d_word(g, tail / 8, tail % 8 / 4));
+            const int column = (at - STORED_BYTES) / 2;
+            prepared.store<uint32_t>(to.tail(group, b) + column * 2, g.of(column).d() | g.of(column + 1).d() << 16);
         }
+    }
+    for (int64_t i = start; i < to.groups * GROUP; i += step) {
+        const group_block g{raw, i / GROUP * GROUP, n, to.blocks, 0};
+        prepared.store<float>(to.factors(i / GROUP) + i % GROUP * 4, factor_of(g, (int)(i % GROUP)));
     }
 }

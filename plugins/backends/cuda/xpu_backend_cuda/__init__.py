@@ -1,0 +1,1 @@
+"""NVIDIA's GPUs as a backend of XPU: NVRTC compiles the dialect `simt`, the driver runs it."""

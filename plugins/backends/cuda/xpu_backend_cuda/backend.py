@@ -1,0 +1,75 @@
+"""The backend ``cuda``: NVRTC compiles the dialect `simt`, NVIDIA's driver runs it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Sequence
+
+from xpu.errors import XpuBuildError
+from xpu.model import DeviceFacts
+from xpu.spec import Availability, Backend, Compiler, Device
+
+
+class CudaBackend(Backend):
+    """The GPUs that the driver shows.
+
+    What it needs of CUDA is imported when it is asked for: without it everything else of XPU
+    works, and `availability` says what to install.
+    """
+
+    name = "cuda"
+    dialect = "simt"
+
+    def availability(self) -> Availability:
+        """Say whether there is a device, and a compiler for it."""
+        from xpu_backend_cuda.driver import availability
+        from xpu_backend_cuda.toolchain import FIX, find_nvrtc
+
+        state = availability()
+        if not state.is_available:
+            # The extra is of use without a device, too. This is asked at every start, so no import.
+            if importlib.util.find_spec("cuda") is None and state.fix != FIX:
+                reason = f"{state.reason}; nor is there the extra 'cuda', with which it compiles"
+                return Availability(False, reason, f"{state.fix}; to compile: {FIX}")
+            return state
+        try:
+            find_nvrtc()
+        except XpuBuildError as error:
+            return Availability(False, str(error), FIX)
+        return state
+
+    def compiler(self) -> Compiler:
+        """Return the compiler half, which needs no device.
+
+        Raises
+        ------
+        XpuBuildError
+            There is no NVRTC.
+        """
+        return self._compiler
+
+    @functools.cached_property
+    def _compiler(self) -> Compiler:
+        from xpu_backend_cuda.compiler import CudaCompiler
+        from xpu_backend_cuda.toolchain import find_nvrtc
+
+        return CudaCompiler(find_nvrtc())
+
+    def devices(self) -> Sequence[DeviceFacts]:
+        """Return the facts of every device, in the driver's order."""
+        from xpu_backend_cuda.facts import all_facts
+
+        return all_facts()
+
+    def open(self, index: int = 0) -> Device:
+        """Open a device by number.
+
+        Raises
+        ------
+        XpuLaunchException
+            There is no such device.
+        """
+        from xpu_backend_cuda.device import CudaDevice
+
+        return CudaDevice(index)

@@ -1,0 +1,134 @@
+"""Finds NVRTC on this machine, once per process, and runs compilations under a deadline."""
+
+from __future__ import annotations
+
+import functools
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from xpu.errors import XpuBuildError
+from xpu_backend_cuda import nvrtc
+
+FIX: Final = "pip install 'xpu-orchestrator[cuda]'"
+_LEAST: Final = 80
+"""Compute capability from which on there is all that the prelude uses."""
+_FIRST_OWN_CODE: Final = 90
+"""From compute capability 9.0 on a part has instructions of its own, under ``sm_90a``.
+Source: PTX ISA, ``.target``."""
+
+
+@attrs.frozen
+class Finished:
+    """A compilation that ended.
+
+    Attributes
+    ----------
+    word
+        What is wrong in NVRTC's word; empty when nothing is.
+    log
+        What the compiler says, of each kernel it made among other things.
+    code
+        The CUBIN.
+    """
+
+    word: str
+    log: str
+    code: bytes
+
+
+@attrs.frozen
+class Toolchain:
+    """NVRTC: where its library lies, its size in bytes, its version, and its targets."""
+
+    library: str
+    library_bytes: int
+    version: str
+    targets: tuple[str, ...]
+
+    @property
+    def identity(self) -> str:
+        """Name and version, for instance ``nvrtc 13.5``."""
+        return f"nvrtc {self.version}"
+
+    def run(self, job: nvrtc.Job) -> Finished:
+        """Compile in a process of its own, which is ended at the deadline.
+
+        Raises
+        ------
+        XpuBuildError
+            The deadline passed, or the process ended without an answer.
+        """
+        process = subprocess.Popen(  # noqa: S603 - this interpreter, on a file of this package
+            [sys.executable, "-I", "-S", nvrtc.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        with process:
+            try:
+                output, errors = process.communicate(json.dumps(job).encode(), job["deadline_s"])
+            except BaseException as error:
+                process.kill()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                raise XpuBuildError(
+                    f"{self.identity} passed its deadline of {job['deadline_s']:g} s and was "
+                    "ended; make the kernel smaller, or give the build a longer deadline"
+                ) from None
+        head, _, code = output.partition(b"\n")
+        if process.returncode != 0 or not head:
+            raise XpuBuildError(self._obituary(process.returncode, errors.decode(errors="replace")))
+        said = json.loads(head)
+        return Finished(said["word"], said["log"], code)
+
+    def _obituary(self, status: int, errors: str) -> str:
+        if status < 0:
+            try:
+                name = signal.Signals(-status).name
+            except ValueError:
+                name = f"signal {-status}"
+            return f"{self.identity} was ended by {name}; make the kernel smaller, or leave it out"
+        last = (errors.strip().splitlines() or ["it says nothing"])[-1]
+        return f"the process of {self.identity} gave exit status {status}: {last}"
+
+
+@functools.cache
+def find_nvrtc() -> Toolchain:
+    """Find NVRTC.
+
+    Raises
+    ------
+    XpuBuildError
+        It is not there, or cannot be loaded.
+    """
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+    except ImportError as error:
+        raise XpuBuildError(f"there is no NVRTC: {error}; {FIX}") from error
+    try:
+        path = load_nvidia_dynamic_lib("nvrtc").abs_path
+        if path is None:
+            raise OSError("libnvrtc is loaded, and nobody says from where")
+        found = nvrtc.Nvrtc(path)
+        version, numbers = found.version(), found.architectures()
+        size = Path(path).stat().st_size
+    except (OSError, RuntimeError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise XpuBuildError(f"there is no NVRTC: {first}; {FIX}") from error
+    return Toolchain(str(path), size, version, targets_of(numbers))
+
+
+def targets_of(numbers: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the targets of compute capabilities, 90 for 9.0, arch-specific ones after theirs."""
+    return tuple(
+        f"sm_{number}{suffix}"
+        for number in numbers
+        if number >= _LEAST
+        for suffix in (("", "a") if number >= _FIRST_OWN_CODE else ("",))
+    )

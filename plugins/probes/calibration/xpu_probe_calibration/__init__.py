@@ -1,0 +1,1 @@
+"""XPU probe: peaks, bandwidth and latency of a device."""
