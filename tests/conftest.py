@@ -45,15 +45,20 @@ def buildable(
 def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the user's settings, answers and overrides out of the tests, and the tests' out of them.
 
-    Built code is kept for the whole session: compiling is most of what a test can cost.
+    Built code is kept for the whole session, and shared by its processes: compiling is most of
+    what a test can cost.
     """
     home = tmp_path_factory.mktemp("surroundings")
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("XPU_")]:
             patch.delenv(name)
         patch.setenv("XPU_STORE", "")  # a test that wants a store names one
-        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XPU_BUILD_CACHE"):
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, str(home / name.lower()))
+        patch.setenv("XPU_BUILD_CACHE", str(shared / "built"))
         yield
 
 

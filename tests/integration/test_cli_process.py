@@ -25,7 +25,8 @@ main()
 # The third problem is never answered: only a signal ends this run.
 STUCK = (
     """
-import os, pathlib, time
+import os, pathlib, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where it is ignored
 from xpu.orchestrator import Orchestrator
 choose, asked = Orchestrator.choose, []
 def stuck(self, *arguments, **more):

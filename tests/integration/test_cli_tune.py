@@ -158,7 +158,8 @@ def test_a_models_matrices_are_tuned_at_each_batch_where_probes_look(
 
 
 STUCK = """
-import os, pathlib, time
+import os, pathlib, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where it is ignored
 import xpu_backend_cpu.device
 xpu_backend_cpu.device.CpuDevice.foreign_load = lambda self: 0.0
 from xpu.registry import Registry

@@ -140,6 +140,15 @@ def test_what_is_not_of_the_dialect_is_refused(refused, text, words) -> None:
     assert re.search(words, refused(text)), refused(text)
 
 
+def test_headers_that_the_environment_offers_are_not_included(
+    refused, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "outside.h").touch()
+    for name in ("CPATH", "CPLUS_INCLUDE_PATH"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert "outside.h" in refused("#include <outside.h>\nXPU_KERNEL() {}")
+
+
 def test_parameters_are_held_against_the_design(compiler, unit) -> None:
     text = "XPU_KERNEL(xpu::global<const int> x, xpu::global<int> y) { y[0] = x[0]; }"
 

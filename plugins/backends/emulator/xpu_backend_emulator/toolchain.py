@@ -58,6 +58,8 @@ def run(command: Sequence[str], directory: Path | None, deadline_s: float) -> Fi
         The command cannot be started.
     """
     environment = {**os.environ, "LC_ALL": "C"}
+    for name in ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"):
+        environment.pop(name, None)  # a kernel includes what its design supplies, nothing else
     if directory is not None:
         # A killed compiler leaves its temporary files behind: here they go with the directory.
         environment["TMPDIR"] = str(directory)
