@@ -1,4 +1,4 @@
-"""What XPU itself costs: a call, a first call, an import, a recall, a filter; each with its limit.
+"""What XPU itself costs: calls, an import, configuration, a recall, a filter; with their limits.
 
     python benchmarks/call_overhead.py [--markdown FILE] [--json FILE]
 
@@ -29,6 +29,7 @@ from report import Report, arguments
 
 from xpu import Orchestrator, Problem
 from xpu.errors import XpuBuildError
+from xpu.orchestrator.startup import settings_for
 from xpu.registry import default_registry
 from xpu.spec import Device, KernelUnit
 from xpu_backend_cpu.backend import CpuBackend
@@ -217,6 +218,8 @@ def main() -> None:
         for workers in sorted({1, every}):
             call_overheads(report, workers)
         add(report, "import xpu, a fresh process", import_s(), "s", 0.15)
+        reading = milliseconds(lambda: settings_for(default_registry()))
+        add(report, "read and check the shipped configuration", reading, "ms", 15.0)
         recall = store_recall.measure()["recall, loaded"]
         add(report, "recall of a key once loaded, least", [recall], "µs", 1.0, scale=1e-3)
         filtered = milliseconds(filtering(candidates(CANDIDATES)))

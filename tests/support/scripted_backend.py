@@ -101,7 +101,11 @@ def run(text, buffers):
             floats(buffers[0])[...] = np.nan
             run("add", buffers)
         case "signal":
-            os.kill(os.getpid(), getattr(signal, rest))
+            # Under nohup, and in a child of it, SIGHUP is ignored.
+            number = getattr(signal, rest)
+            if number != signal.SIGKILL:  # whose action nobody may set
+                signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
             time.sleep(5)
         case "exit":
             os._exit(int(rest))

@@ -148,11 +148,11 @@ def test_code_that_prints_does_not_disturb_the_answers(shared, job):
 
 
 def test_code_that_does_not_end_is_ended(job, tmp_path):
-    worker = Worker(ScriptedBackend(), 0, deadline_s=0.5)
+    worker = Worker(ScriptedBackend(), 0, deadline_s=2.0)
     place = tmp_path / "number"
     assert fault(worker, job(f"tell {place} sleep 60")) == (
         "hung",
-        "did not end within 0.5 s and was stopped",
+        "did not end within 2 s and was stopped",
     )
     assert not Path(f"/proc/{place.read_text()}").exists()
     right(worker, job("add"))
@@ -161,8 +161,7 @@ def test_code_that_does_not_end_is_ended(job, tmp_path):
 
 def test_a_job_with_more_work_has_more_time(job):
     worker = Worker(ScriptedBackend(), 0, deadline_s=0.2)
-    right(worker, job("add"))
-    assert worker.run(job("sleep 0.5"), work_s=9.0)
+    assert worker.run(job("sleep 0.5"), work_s=60.0)
     worker.close()
 
 
