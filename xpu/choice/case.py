@@ -93,6 +93,7 @@ class Case:
         tie: bool | None = None,
         outcome: Outcome | None = None,
         foreign_load: float | None = None,
+        is_stand_in: bool = False,
     ) -> ChoiceResult:
         """Return the result that a member serves, with every member the filter knows."""
         return ChoiceResult(
@@ -110,6 +111,7 @@ class Case:
             foreign_load=foreign_load,
             check_s=None if outcome is None else outcome.check_s,
             trial_s=None if outcome is None else outcome.rounds_s,
+            is_stand_in=is_stand_in,
         )
 
 

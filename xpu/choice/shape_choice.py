@@ -225,7 +225,7 @@ class ShapeChoice:
                 return recalled
             if not is_ours:
                 case.notes.append("another process is timing this; the default serves meanwhile")
-                return self._serve_default(case)
+                return self._serve_default(case, is_stand_in=True)
             return self._timed(case, probe)
 
     def _timed(self, case: Case, probe: TrialProbe) -> ChoiceResult:
@@ -272,8 +272,8 @@ class ShapeChoice:
             memory=case.memory,
         )
 
-    def _serve_default(self, case: Case) -> ChoiceResult:
-        result = case.result(case.default, "default")
+    def _serve_default(self, case: Case, *, is_stand_in: bool = False) -> ChoiceResult:
+        result = case.result(case.default, "default", is_stand_in=is_stand_in)
         if self._on_default is not None:
             self._on_default(result)
         return result

@@ -23,6 +23,7 @@ LEFT: Final = 3
 """Status of a run that failed nowhere and has left something: run it again."""
 
 INTERRUPTED: Final = "interrupted"
+ELSEWHERE: Final = "elsewhere"
 
 
 @click.command()
@@ -63,7 +64,7 @@ def tune(
     already is recalled, so an interrupted or unfinished run goes on where it stopped.
 
     Status 0: every problem has its answer. 1: some cannot be served. 3: some are left, because
-    the budget is spent or others held the device.
+    the budget is spent, others held the device, or another process was timing the same.
     """
     from xpu.cli.places import open_orchestrator
     from xpu.orchestrator import Tuning
@@ -127,7 +128,9 @@ def _run(tuning: Tuning) -> str:
                 told(tuning)
     except KeyboardInterrupt:
         return INTERRUPTED
-    return "budget" if tuning.left else ""
+    if not tuning.left:
+        return ""
+    return "budget" if tuning.is_spent else ELSEWHERE
 
 
 def _status(tuning: Tuning) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,6 +13,12 @@ from xpu.cli.probe_report import print_left_out, print_report, result_document
 if TYPE_CHECKING:
     from xpu.orchestrator import Orchestrator, Tuning
     from xpu.probes import Question, Questions
+
+_WHY_LEFT: Final = {
+    "budget": "the budget is spent",
+    "interrupted": "it was interrupted",
+    "elsewhere": "another process is timing them",
+}
 
 
 def print_tuning(
@@ -104,9 +110,8 @@ def _print_left(tuning: Tuning, stopped: str) -> None:
         [[family, memory, keys] for (family, memory), keys in families.items()],
     )
     total = len(tuning.left) + len(tuning.answers)
-    why = "the budget is spent" if stopped == "budget" else "it was interrupted"
     click.echo(
-        f"{len(tuning.left)} of {total} problems are left, {why}; "
+        f"{len(tuning.left)} of {total} problems are left, {_WHY_LEFT[stopped]}; "
         "run the same command again to go on"
     )
 

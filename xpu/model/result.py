@@ -54,7 +54,8 @@ class ChoiceResult:
     a dropped answer or a loaded device among it. `foreign_load` is the largest share of the
     device, 0 to 1, that others held while it was timed; None when not timed or not known.
     `check_s` is what a trial spent on data and checks, `trial_s` on its rounds, in seconds; None
-    when not timed.
+    when not timed. `is_stand_in`: another thread or process was timing this problem, and the
+    default serves until its answer is there: ask again.
     """
 
     family: str
@@ -71,6 +72,7 @@ class ChoiceResult:
     foreign_load: float | None = None
     check_s: float | None = None
     trial_s: float | None = None
+    is_stand_in: bool = False
 
     @property
     def is_contended(self) -> bool:

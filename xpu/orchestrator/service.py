@@ -121,7 +121,8 @@ class Service:
             return self._recalled(family, bucketed, key, "no answer is stored", is_final=True)
         with self._claim(key) as is_ours:
             if not is_ours:
-                return self._stand_in(family, bucketed, "another thread is timing this")
+                served = self._stand_in(family, bucketed, "another thread is timing this")
+                return attrs.evolve(served, result=attrs.evolve(served.result, is_stand_in=True))
             return self._timed(family, bucketed, key, data)
 
     def foreseen(

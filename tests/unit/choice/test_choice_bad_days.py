@@ -186,6 +186,7 @@ def test_who_waits_for_a_turn_finds_the_answer_or_serves_the_default(
         busy = ShapeChoice(store=again(store, filtered), turn_wait_s=0.0, on_default=heard.append)
         result = busy.choose(filtered(*NAMES), fake_probe({}))
     assert (result.member, result.source, heard) == ("a", "default", [result])
+    assert result.is_stand_in
     assert "another process" in result.note
 
     other = again(store, filtered)

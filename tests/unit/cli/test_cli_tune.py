@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from xpu.cli.tune import duration
 from xpu.orchestrator import Orchestrator
+from xpu.store import Autotune
 
 RESULT = {
     "family", "problem", "choice", "source", "stored", "margin_permille", "tie", "note", "memory",
@@ -176,6 +178,29 @@ def _seen_at_once(self, task, **fields) -> None:
     self.tasks[task].completed = fields.pop("completed")
     self.tasks[task].fields.update(fields)
     self.refresh()
+
+
+def test_a_default_that_stands_in_for_another_processes_answer_is_none(
+    xpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = Autotune.tuning_turn
+
+    @contextmanager
+    def held(self, name: str, wait_s: float):
+        with turn(self, name, 0.0) as is_ours:
+            yield is_ours and not name.endswith("3000")
+
+    monkeypatch.setattr(Autotune, "tuning_turn", held)
+    command = ("tune", "--problem", "toy:2000", "--problem", "toy:3000")
+    answer = xpu(*command, "--json")
+    assert answer.status == 3
+    assert sources(answer.document) == [("2000", "timed")]
+    assert [one["problem"] for one in answer.document["left"]] == ["3000"]
+    assert answer.document["stopped"] == "elsewhere"
+    shown = xpu(*command)
+    assert "1 of 2 problems are left, another process is timing them" in shown.out
+    monkeypatch.setattr(Autotune, "tuning_turn", turn)
+    assert sources(xpu(*command, "--json").document) == [("2000", "stored"), ("3000", "timed")]
 
 
 def test_without_a_store_it_says_that_nothing_is_kept(xpu, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,9 @@ class Clock:
 class Answers:
     """An orchestrator of which a question takes as many seconds as its size."""
 
-    def __init__(self, clock: Clock, stored=(), faults=(), contended=()) -> None:
+    def __init__(self, clock: Clock, stored=(), faults=(), contended=(), busy=()) -> None:
         self.asked = []
+        self._busy = dict(busy)
         self.settings = types.SimpleNamespace(family=lambda name: Family(name, "any", ("n",), ()))
         self.registry = types.SimpleNamespace(design=lambda name: name)
         self._clock = clock
@@ -38,6 +39,9 @@ class Answers:
         self.asked.append((problem.n, memory, data))
         if problem.n in self._faults:
             raise self._faults[problem.n]
+        if self._busy.get(problem.n):
+            self._busy[problem.n] -= 1
+            return ChoiceResult(family, problem.key, "default", "default", is_stand_in=True)
         is_stored = problem.n in self._stored
         self._clock.now_s += 0.01 if is_stored else problem.n
         return ChoiceResult(
@@ -102,6 +106,25 @@ def test_one_question_that_fails_costs_no_other(clock) -> None:
     assert [answer.result.member for answer in tuning.answers] == ["member", ""] + ["member"] * 3
     assert tuning.answers[1].result.note == "nothing survives"
     assert tuning.left == ()
+
+
+def test_what_another_process_is_timing_is_asked_again_at_the_end(clock) -> None:
+    tuning = Tuning(Answers(clock, busy={2: 1, 4: 2}), QUESTIONS, clock=clock)
+    list(tuning.run())
+    assert sizes(answer.question for answer in tuning.answers) == [1, 3, 5, 2]
+    assert {answer.result.source for answer in tuning.answers} == {"timed"}
+    # The other one is still at it: a default that stands in is no answer.
+    assert sizes(tuning.left) == [4]
+    list(tuning.run())
+    assert tuning.left == ()
+
+
+def test_a_question_is_not_asked_again_beyond_the_budget(clock) -> None:
+    host = Answers(clock, busy={1: 1})
+    tuning = Tuning(host, QUESTIONS, budget_s=14.0, clock=clock)
+    list(tuning.run())
+    assert [n for n, _, _ in host.asked] == [1, 2, 3, 4, 5]
+    assert sizes(tuning.left) == [1]
 
 
 def test_an_interruption_leaves_whole_answers_and_the_question_it_fell_into(clock) -> None:
