@@ -111,7 +111,8 @@ def _questions(
     if named and model is None:
         return by_name
     probed = planner.probed(model)
-    return Questions(tuple(dict.fromkeys([*by_name.asked, *probed.asked])), probed.unplanned)
+    asked = tuple(dict.fromkeys([*by_name.asked, *probed.asked]))
+    return Questions(asked, probed.unplanned, by_name.unasked)
 
 
 def _left_out(orchestrator: Orchestrator, model: ModelProblems | None) -> Mapping[str, int]:

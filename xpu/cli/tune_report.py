@@ -45,6 +45,7 @@ def print_tuning(
                 "left": [_named(question) for question in tuning.left],
                 "stopped": stopped or None,
                 "unplanned": dict(questions.unplanned),
+                "unasked": dict(questions.unasked),
                 "left_out": dict(left_out),
                 "seconds": round(seconds, 3),
             }
@@ -53,7 +54,7 @@ def print_tuning(
     outcomes = [ProbeOutcome("tune", answer.result) for answer in tuning.answers]
     if outcomes or not tuning.left:
         print_report(device, outcomes, left_out, seconds)
-    _print_unplanned(questions)
+    _print_not_part(questions)
     _print_left(tuning, stopped)
     if orchestrator.store is None:
         click.echo("nothing is kept: XPU_STORE is set and empty, which means no store")
@@ -71,6 +72,7 @@ def print_plan(
         "stored": states.count("stored"),
         "to_time": states.count("to_time"),
         "unplanned": dict(questions.unplanned),
+        "unasked": dict(questions.unasked),
         "left_out": dict(left_out),
     }
     if as_json:
@@ -81,7 +83,7 @@ def print_plan(
         ["family", "problem", "memory", "state", "member", "note"],
         [[*row.values()] for row in rows],
     )
-    _print_unplanned(questions)
+    _print_not_part(questions)
     print_left_out(left_out)
     click.echo(f"{len(rows)} problems: {document['stored']} stored, {document['to_time']} to time")
 
@@ -116,11 +118,13 @@ def _print_left(tuning: Tuning, stopped: str) -> None:
     )
 
 
-def _print_unplanned(questions: Questions) -> None:
+def _print_not_part(questions: Questions) -> None:
     for name, why in questions.unplanned.items():
         click.echo(
             visible(f"probe {name} is no part of this: {why}; run it with: xpu probe run {name}")
         )
+    for problem, why in questions.unasked.items():
+        click.echo(visible(f"{problem} is no part of this: {why}"))
 
 
 def _named(question: Question) -> dict[str, Any]:

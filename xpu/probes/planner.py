@@ -35,10 +35,15 @@ class Question:
 
 @attrs.frozen
 class Questions:
-    """What is to be answered, each once; and the probes that could not be asked, with why."""
+    """What is to be answered, each once.
+
+    `unplanned` are the probes that could not be asked, `unasked` the problems that were named
+    and cannot be measured; both by name, with why.
+    """
 
     asked: tuple[Question, ...]
-    unplanned: Mapping[str, str]
+    unplanned: Mapping[str, str] = attrs.field(factory=dict)
+    unasked: Mapping[str, str] = attrs.field(factory=dict)
 
 
 class Planner:
@@ -77,8 +82,9 @@ class Planner:
         XpuConfigError
             A text is no such pair, or its family cannot serve the problem at any m.
         """
-        found = [question for text in texts for question in self._of_text(text)]
-        return Questions(self._each_once(found), {})
+        unasked: dict[str, str] = {}
+        found = [question for text in texts for question in self._of_text(text, unasked)]
+        return Questions(self._each_once(found), unasked=unasked)
 
     def probed(self, model: ModelProblems | None) -> Questions:
         """Return what the configured probes would try, on a model's problems where one is given."""
@@ -107,7 +113,7 @@ class Planner:
         """Return a family by name; see `Settings.family`."""
         return self._settings.family(name)
 
-    def _of_text(self, text: str) -> Iterator[Question]:
+    def _of_text(self, text: str, unasked: dict[str, str]) -> Iterator[Question]:
         name, colon, key = text.partition(":")
         if not colon:
             raise XpuConfigError(
@@ -120,13 +126,29 @@ class Planner:
         if all(refusals):
             raise XpuConfigError(f"--problem {text!r}: {refusals[0]}")
         for problem, refusal in zip(problems, refusals, strict=True):
-            if not refusal:
+            why = refusal or self._why_unmeasured(family, problem)
+            if why:
+                unasked[f"{name}:{problem.key}"] = why
+            else:
                 yield Question(name, problem, self._memory or "warm")
 
     def _why_not(self, family: Family, problem: Problem) -> str:
         if 0 in problem.sizes.values():
             return "with a size of 0 nothing is launched, so there is nothing to time"
         return self._registry.design(family.design).check_problem(problem, family.constants)
+
+    def _why_unmeasured(self, family: Family, problem: Problem) -> str:
+        if self._bucketed(family, problem) is not None:
+            return ""
+        rules = ", ".join(f"{size} by {policy!r}" for size, policy in family.buckets.items())
+        return (
+            f"it is outside the family's buckets ({rules}; see buckets.toml), "
+            "so the default serves it and nothing is measured"
+        )
+
+    def _bucketed(self, family: Family, problem: Problem) -> Problem | None:
+        design = self._registry.design(family.design)
+        return family_bucket(family, design, problem, self._settings.buckets)
 
     def _is_served(self, question: Question) -> bool:
         family = self.family(question.family)
@@ -140,10 +162,7 @@ class Planner:
         """Put each problem in its bucket, and leave out what is there already or has none."""
         found: dict[Question, None] = {}
         for question in questions:
-            family = self.family(question.family)
-            design = self._registry.design(family.design)
-            policies = self._settings.buckets
-            bucketed = family_bucket(family, design, question.problem, policies)
+            bucketed = self._bucketed(self.family(question.family), question.problem)
             if bucketed is not None:
                 found[attrs.evolve(question, problem=bucketed)] = None
         return tuple(found)

@@ -16,7 +16,7 @@ RESULT = {
     "family", "problem", "choice", "source", "stored", "margin_permille", "tie", "note", "memory",
     "members", "seconds",
 }  # fmt: skip
-KEYS = {"device", "results", "left", "stopped", "unplanned", "left_out", "seconds"}
+KEYS = {"device", "results", "left", "stopped", "unplanned", "unasked", "left_out", "seconds"}
 
 
 def sources(document) -> list[tuple[str, str]]:
@@ -60,7 +60,7 @@ def test_a_dry_run_tells_what_is_known_and_does_nothing(
     def states() -> dict[str, str]:
         document = xpu(*command, "--dry-run", "--json").document
         assert set(document) == {
-            "device", "problems", "stored", "to_time", "unplanned", "left_out",
+            "device", "problems", "stored", "to_time", "unplanned", "unasked", "left_out",
         }  # fmt: skip
         found = {one["problem"]: one["state"] for one in document["problems"]}
         assert document["stored"] == list(found.values()).count("stored")
@@ -201,6 +201,19 @@ def test_a_default_that_stands_in_for_another_processes_answer_is_none(
     assert "1 of 2 problems are left, another process is timing them" in shown.out
     monkeypatch.setattr(Autotune, "tuning_turn", turn)
     assert sources(xpu(*command, "--json").document) == [("2000", "stored"), ("3000", "timed")]
+
+
+@pytest.mark.parametrize("how", [[], ["--dry-run"]])
+def test_a_named_problem_outside_the_buckets_is_named(xpu, config: Path, how) -> None:
+    (config / "buckets.toml").write_text('[buckets.short]\nkind = "exact"\nmost = 2500\n')
+    families = config / "families.toml"
+    text = families.read_text()
+    families.write_text(text.replace('["n"]', '["n"]\nbuckets = { n = "short" }', 1))
+    command = ("tune", "--problem", "toy:2000", "--problem", "toy:3000", *how)
+    assert list(xpu(*command, "--json").document["unasked"]) == ["toy:3000"]
+    shown = xpu(*command)
+    assert shown.status == 0
+    assert "toy:3000 is no part of this: it is outside the family's buckets" in shown.out
 
 
 def test_without_a_store_it_says_that_nothing_is_kept(xpu, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,11 +59,13 @@ def fails(context):
 
 
 EVEN = BucketPolicy("even", "linear", step=2, most=12)
+FEW = BucketPolicy("few", "linear", step=2, most=4)
 COARSE = BucketPolicy("coarse", "linear", step=6)
 MEMBERS = (Member("only"),)
 FAMILIES = {
     "rows": Family("rows", "rows", ("m", "n"), MEMBERS),
     "even": Family("even", "rows", ("m", "n"), MEMBERS, buckets={"m": "even"}),
+    "narrow": Family("narrow", "rows", ("m", "n"), MEMBERS, buckets={"m": "few"}),
     "odd": Family("odd", "rows", ("m", "n"), MEMBERS, buckets={"n": "coarse"}),
     "silent": Family("silent", "rows", ("m", "n"), (Member("only", dialects=("simt",)),)),
 }
@@ -72,7 +74,7 @@ FAMILIES = {
 def planner(plans=(), probes=(), dialect="c", **more) -> Planner:
     settings = Settings(
         families=FAMILIES,
-        buckets={"even": EVEN, "coarse": COARSE},
+        buckets={"even": EVEN, "few": FEW, "coarse": COARSE},
         probes={plan.name: plan for plan in plans},
     )
     registry = Registry(designs={"rows": Rows()}, probes={probe.name: probe for probe in probes})
@@ -96,8 +98,19 @@ def test_what_is_named_is_asked_in_order_and_once() -> None:
 def test_batches_take_the_place_of_m_where_the_family_can_serve_them() -> None:
     found = planner(batches=(1, 3, 9)).named(["rows:77x8"])
     assert shown(found.asked) == [("rows", "1x8", "warm"), ("rows", "3x8", "warm")]
+    assert found.unasked == {"rows:9x8": "m = 9 is above 8"}
     with pytest.raises(XpuConfigError, match="m = 9 is above 8"):
         planner(batches=(9, 10)).named(["rows:1x8"])
+
+
+def test_a_problem_outside_the_buckets_is_named_with_the_reason() -> None:
+    # Of those up to 8 that the design serves, the policy leaves out all above 4.
+    found = planner(batches=(1, 5, 7)).named(["narrow:1x8"])
+    assert shown(found.asked) == [("narrow", "2x8", "warm")]
+    assert list(found.unasked) == ["narrow:5x8", "narrow:7x8"]
+    assert all("outside the family's buckets (m by 'few'" in why for why in found.unasked.values())
+    alone = planner().named(["narrow:5x8"])
+    assert (alone.asked, list(alone.unasked)) == ((), ["narrow:5x8"])
 
 
 @pytest.mark.parametrize(
