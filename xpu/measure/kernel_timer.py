@@ -1,7 +1,12 @@
-"""One bracket of launches on a clock, and how many launches go into it."""
+"""One bracket of launches on a clock, and how many launches of which copies go into it.
+
+Brackets of the same launches are made alike as far as can be: a clock that replays recorded
+launches then records each of them once, and recording takes longer than replaying.
+"""
 
 from __future__ import annotations
 
+import bisect
 import math
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,7 +21,7 @@ from xpu.spec import TimerTier
 Launch = Callable[[], None]
 Launches = Launch | Sequence[Launch]
 
-PROTOCOL: Final = "1"
+PROTOCOL: Final = "2"
 """Version of how time is taken and judged; part of what a remembered answer rests on.
 
 Raise it whenever brackets, rounds or the decision change what an answer means.
@@ -25,6 +30,10 @@ Raise it whenever brackets, rounds or the decision change what an answer means.
 LAUNCHES: Final = 20
 """Launches of a bracket. Source: seeds, "The discipline": near the launch floor a bracket
 reads up to twelve percent of noise, so a choice uses brackets of twenty launches."""
+
+_ALIKE: Final = 1.35
+"""A bracket keeps its number of launches while what fits differs by less than this: estimates
+scatter by some percent, and each other number would be another recording."""
 
 BRACKET_BUDGET_NS: Final = 500_000
 """Device time that a bracket may take before it gets fewer launches: 0.5 ms drowns every
@@ -40,9 +49,10 @@ class Turn:
 
 @attrs.define
 class _Memory:
-    """What is known of launches seen before: nanoseconds of one, and their own turn."""
+    """What is known of launches seen before: nanoseconds of one, launches of a bracket, a turn."""
 
     estimate_ns: float | None = None
+    launches: int = 0
     turn: Turn = attrs.field(factory=Turn)
 
 
@@ -98,7 +108,8 @@ class KernelTimer:
         ----------
         launches
             One launch, or copies of it on different data. Copies are taken in turn, and
-            the turn goes on across brackets: one comes back after all the others.
+            the turn goes on across brackets: one comes back after all the others, and where
+            launches of unlike lengths share the turn after a quarter of them or more.
         estimate_ns
             Nanoseconds of one launch, if the caller knows. Else the last reading counts;
             of launches never seen, one is timed first and its reading is not returned.
@@ -119,7 +130,7 @@ class KernelTimer:
         if memory.estimate_ns is None:
             self._bracket(copies, memory, turn, 1)
         self._settle(copies, memory, turn)
-        return self._bracket(copies, memory, turn, self._count(memory.estimate_ns))
+        return self._bracket(copies, memory, turn, self._count(memory))
 
     def warm_up(self, launches: Launches, *, turn: Turn | None = None) -> None:
         """Take one launch, then one bracket; their readings are only estimates.
@@ -130,7 +141,7 @@ class KernelTimer:
         copies = _copies(launches)
         memory = self._memory_of(copies[0])
         self._bracket(copies, memory, turn, 1)
-        self._bracket(copies, memory, turn, self._count(memory.estimate_ns))
+        self._bracket(copies, memory, turn, self._count(memory))
 
     def _settle(self, copies: Sequence[Launch], memory: _Memory, turn: Turn | None) -> None:
         """Run launches untimed for as long as the clock asks; a longer launch settles itself."""
@@ -138,19 +149,24 @@ class KernelTimer:
         if estimate is not None and 0 < estimate < self.tier.settle_ns:
             self._bracket(copies, memory, turn, math.ceil(self.tier.settle_ns / estimate))
 
-    def _count(self, estimate_ns: float | None) -> int:
-        if estimate_ns is None or not 0 < estimate_ns < math.inf:
+    def _count(self, memory: _Memory) -> int:
+        """Return how many launches of an estimated length fit, as before where that is near."""
+        estimate = memory.estimate_ns
+        if estimate is None or not 0 < estimate < math.inf:
             return 1
-        return min(self._most, max(1, int(self._budget_ns / estimate_ns)))
+        fitting = min(self._most, max(1, int(self._budget_ns / estimate)))
+        if not memory.launches / _ALIKE <= fitting <= memory.launches * _ALIKE:
+            memory.launches = fitting
+        return memory.launches
 
     def _bracket(
         self, copies: Sequence[Launch], memory: _Memory, turn: Turn | None, count: int
     ) -> float:
         turn = turn or memory.turn
-        start, around = turn.position, len(copies)
-        turn.position = (start + count) % around
-        total = self.tier.bracket_ns([copies[(start + step) % around] for step in range(count)])
-        reading = float(total) / count
+        start, count = _stretch(len(copies), turn.position, count, self._most)
+        turn.position = (start + count) % len(copies)
+        taken = [copies[(start + step) % len(copies)] for step in range(count)]
+        reading = float(self.tier.bracket_ns(taken)) / count
         if not 0 < reading < math.inf:
             return math.nan
         memory.estimate_ns = reading
@@ -161,6 +177,26 @@ class KernelTimer:
             return self._known.setdefault(launch, _Memory())
         except TypeError:  # neither hashable nor weakly referable: nothing can be kept for it
             return _Memory()
+
+
+def _stretch(copies: int, position: int, wanted: int, most: int) -> tuple[int, int]:
+    """Return first copy and number of launches of a bracket of at most `wanted` launches.
+
+    All copies, as often as fit; or, where they do not fit once, one of the parts that they are
+    divided into. Each smaller division divides the parts of the next larger one, so that
+    launches of different lengths can share a turn and yet always begin where they have begun
+    before. What lies before the next beginning is left out: less than the part, which is at
+    most half of the copies.
+    """
+    if wanted >= copies:
+        return position, wanted // copies * copies
+    parts = -(-copies // most)
+    while -(-copies // parts) > wanted:
+        parts *= 2
+    parts = min(parts, copies)
+    begins = [part * copies // parts for part in range(parts + 1)]
+    part = bisect.bisect_left(begins, position) % parts
+    return begins[part], begins[part + 1] - begins[part]
 
 
 def _copies(launches: Launches) -> Sequence[Launch]:

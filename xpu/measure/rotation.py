@@ -17,7 +17,9 @@ FACTOR: Final = 4
 
 Why: seeds, "Cold-L2 benchmark support", asks for a count derived from the last-level cache
 and names no factor. Once would do for a cache that drops the oldest line first; real ones
-keep a part of a stream, and of four times their size they keep little.
+keep a part of a stream, and of four times their size they keep little. Copies are
+passed over where launches of unlike lengths take turns (`KernelTimer`), in most rounds few: what
+lies between two reads of one is at the least the cache's size.
 """
 
 

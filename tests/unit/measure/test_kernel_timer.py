@@ -103,29 +103,49 @@ def test_a_reading_that_is_no_time_is_not_a_number(reading: float) -> None:
     assert math.isnan(timer.time_ns(launch))
 
 
-def test_copies_come_round_in_turn_across_brackets_and_warm_up() -> None:
+def test_copies_come_round_in_turn_across_brackets() -> None:
     rng = random.Random()
     for _ in range(20):
-        copies = [Launch(rng.choice((1_000, 90_000, 600_000))) for _ in range(rng.randint(2, 50))]
+        pace = rng.choice((1_000, 90_000, 600_000))
+        copies = [Launch(pace) for _ in range(rng.randint(2, 50))]
         others = [Launch(5.0) for _ in range(3)]
         tier = FakeTier()
         timer = KernelTimer(tier)
-        if rng.random() < 0.5:
-            timer.warm_up(copies)
+        timer.time_ns(list(copies))
+        tier.brackets.clear()
         for _ in range(10):
             timer.time_ns(list(copies))
             timer.time_ns(others)
         order = [
             copies.index(each) for bracket in tier.brackets for each in bracket if each in copies
         ]
-        assert order == [place % len(copies) for place in range(len(order))]
+        assert order == [(order[0] + place) % len(copies) for place in range(len(order))]
+
+
+def test_brackets_of_steady_launches_recur() -> None:
+    """What a clock has recorded it can replay."""
+    rng = random.Random()
+    for _ in range(20):
+        around, pace = rng.randint(1, 300), rng.choice((1_000, 26_000, 90_000, 600_000))
+        copies = [Launch(pace) for _ in range(around)]
+        tier = FakeTier()
+        timer = KernelTimer(tier)
+        timer.warm_up(copies)
+        tier.brackets.clear()
+        for _ in range(100):
+            for launch in copies:
+                launch.ns = pace * rng.uniform(0.9, 1.1)
+            timer.time_ns(copies)
+        shortest = min(map(len, tier.brackets))
+        assert shortest >= min(20, max(1, 500_000 / pace)) / 2 - 1
+        assert len({tuple(map(id, each)) for each in tier.brackets}) <= -(-around // shortest)
 
 
 def test_a_warm_up_of_many_copies_is_one_launch_and_one_bracket() -> None:
     copies = [Launch(5.0) for _ in range(3300)]
     tier = FakeTier()
     KernelTimer(tier).warm_up(copies)
-    assert tier.brackets == [copies[:1], copies[1:21]]
+    assert tier.brackets == [copies[:1], copies[20:40]]
 
 
 def test_a_timer_keeps_no_launch_alive() -> None:
