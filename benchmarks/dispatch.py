@@ -29,6 +29,7 @@ from turns import Spread, Times, interleaved
 
 from xpu import Orchestrator, Problem
 from xpu.choice import Arm
+from xpu.choice.job import loaded
 from xpu.spec import Device, DeviceArray
 
 CALLS: Final = 100
@@ -133,13 +134,14 @@ class Subject:
             device.import_array(self._x, writable=False),
             device.import_array(self._y, writable=True),
         ]
-        if (staging := arm.staging) is not None:
-            self._staged = device.allocate(staging.nbytes)
-            pair = (taken[staging.place], self._staged)
+        self._staged: list[DeviceArray] = []
+        for staging in arm.staging:
+            self._staged.append(device.allocate(staging.nbytes))
+            pair = (taken[staging.place], self._staged[-1])
             before = device.load(staging.code, staging.entry)
             yield device.launcher(before, staging.launch, pair, staging.sizes)
-            taken[staging.place] = self._staged
-        kernel = device.load(arm.code, arm.entry)
+            taken[staging.place] = self._staged[-1]
+        kernel = loaded(device, arm.code, arm.entry)
         yield device.launcher(kernel, arm.launch, taken, arm.sizes)
 
     def _first_calls_us(self) -> float:

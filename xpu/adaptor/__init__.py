@@ -4,7 +4,8 @@ It asks a backend's compiler half to compile, keeps what comes out by content, a
 touches a device. The orchestrator and ``xpu build`` call it.
 """
 
-from xpu.adaptor.adaptor import Adaptor, Built
+from xpu.adaptor.adaptor import Adaptor
+from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import BuildCache, default_build_cache
 from xpu.adaptor.manifest_file import manifest_to_toml
 
@@ -12,6 +13,7 @@ __all__ = [
     "Adaptor",
     "BuildCache",
     "Built",
+    "Called",
     "default_build_cache",
     "manifest_to_toml",
 ]

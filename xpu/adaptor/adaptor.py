@@ -10,10 +10,18 @@ from typing import Final, TypeVar
 
 import attrs
 
+from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import BuildCache
-from xpu.adaptor.units import macros, member_unit, preparation_unit, staging_unit, unit_key
+from xpu.adaptor.units import (
+    kernel_name,
+    macros,
+    member_unit,
+    preparation_unit,
+    staging_unit,
+    unit_key,
+)
 from xpu.errors import XpuBuildError
-from xpu.model import Family, KernelFacts, Manifest, Member
+from xpu.model import Family, Manifest, Member
 from xpu.registry import Registry
 from xpu.spec import Backend, CompiledCode, Compiler, Design, KernelSource, KernelUnit
 
@@ -24,30 +32,18 @@ COMPILE_DEADLINE_S: Final = 60.0
 two shared cores; twenty times that is a compiler that hangs."""
 
 
-@attrs.frozen
-class Built:
-    """One kernel's code object, on disk, with its manifest.
+@attrs.frozen(eq=False)
+class _Recipe:
+    """What a member is made of: its own unit or a library's routine, and the units before it."""
 
-    `staging` is the kernel that runs before each of its launches, where there is one.
-    """
-
-    manifest: Manifest
-    code: Path
-    was_cached: bool
-    staging: Built | None = None
+    own: KernelUnit | None
+    called: Called | None
+    staging: tuple[KernelUnit, ...]
 
     @property
-    def code_hash(self) -> str:
-        """Hash of all code that a launch of it runs."""
-        own = self.manifest.code_hash
-        if self.staging is None:
-            return own
-        return hashlib.sha256(f"{own} {self.staging.code_hash}".encode()).hexdigest()
-
-    @property
-    def facts(self) -> KernelFacts:
-        """What the compiler made of it."""
-        return attrs.evolve(self.manifest.footprint, code_hash=self.code_hash)
+    def units(self) -> tuple[KernelUnit, ...]:
+        """All that is compiled for it."""
+        return self.staging if self.own is None else (self.own, *self.staging)
 
 
 class Adaptor:
@@ -82,50 +78,62 @@ class Adaptor:
 
     def build(
         self, family: Family, members: Sequence[Member], target: str
-    ) -> Mapping[str, Built | XpuBuildError]:
+    ) -> Mapping[str, Built | Called | XpuBuildError]:
         """Build members by name; one that fails is an error in its place."""
-        design = self._registry.design(family.design)
-        pairs = self._member_units(family, design, members)
-        units = [unit for pair in pairs for unit in pair if unit is not None]
+        recipes = self._recipes(family, members)
+        units = [unit for recipe in recipes.values() for unit in recipe.units]
         results = dict(zip(map(id, units), self._units(units, target), strict=True))
-        built: dict[str, Built | XpuBuildError] = {}
-        for member, (unit, staging) in zip(members, pairs, strict=True):
-            own = _explained(results[id(unit)], family, design, member)
-            built[member.name] = own if staging is None else _joined(own, results[id(staging)])
-        return built
+        made = self._made(family, members, recipes, results)
+        return {name: result for name, result in made.items() if result is not None}
 
     def recall(
         self, family: Family, members: Sequence[Member], target: str
-    ) -> Mapping[str, Built | XpuBuildError | None]:
+    ) -> Mapping[str, Built | Called | XpuBuildError | None]:
         """Return what is built already; None for a member that would have to be compiled.
 
         A member that failed to compile when that was last tried is its error.
         """
-        found: dict[str, Built | XpuBuildError | None] = {}
-        design = self._registry.design(family.design)
-        pairs = self._member_units(family, design, members)
-        for member, (unit, staging) in zip(members, pairs, strict=True):
-            own = _explained(self._recalled(unit, target), family, design, member)
-            before = None if staging is None else self._recalled(staging, target)
-            if own is None or staging is None:
-                found[member.name] = own
-            else:
-                found[member.name] = None if before is None else _joined(own, before)
-        return found
+        recipes = self._recipes(family, members)
+        units = [unit for recipe in recipes.values() for unit in recipe.units]
+        results = {id(unit): self._recalled(unit, target) for unit in units}
+        return self._made(family, members, recipes, results)
 
-    def _member_units(
-        self, family: Family, design: Design, members: Sequence[Member]
-    ) -> list[tuple[KernelUnit, KernelUnit | None]]:
-        source, dialect = self._source(design), self.backend.dialect
-        pairs: list[tuple[KernelUnit, KernelUnit | None]] = []
+    def _recipes(self, family: Family, members: Sequence[Member]) -> Mapping[str, _Recipe]:
+        design, dialect = self._registry.design(family.design), self.backend.dialect
+        source = self._source(design)
+        recipes = {}
         for member in members:
-            staging = self._registry.staging_for(design.name, dialect, member.parameters)
-            own = member_unit(family, design, source, member)
-            if staging is None:
-                pairs.append((own, None))
-            else:
-                pairs.append((own, staging_unit(family, member, staging.source(dialect))))
-        return pairs
+            before = self._registry.staging_for(design.name, dialect, member.parameters)
+            staging = [staging_unit(family, member, each, dialect) for each in before]
+            own = None if source.routine else member_unit(family, design, source, member)
+            called = self._called(family, member, source.routine) if source.routine else None
+            recipes[member.name] = _Recipe(own, called, tuple(staging))
+        return recipes
+
+    def _called(self, family: Family, member: Member, routine: str) -> Called:
+        kernel = kernel_name(family, member)
+        try:
+            return Called(kernel, routine, library=self.backend.library(routine))
+        except XpuBuildError as missing:
+            return Called(kernel, routine, missing=str(missing))
+
+    def _made(
+        self,
+        family: Family,
+        members: Sequence[Member],
+        recipes: Mapping[str, _Recipe],
+        results: Mapping[int, Built | XpuBuildError | None],
+    ) -> dict[str, Built | Called | XpuBuildError | None]:
+        """Put members together from what became of their units."""
+        design = self._registry.design(family.design)
+        made: dict[str, Built | Called | XpuBuildError | None] = {}
+        for member in members:
+            recipe = recipes[member.name]
+            own: Built | Called | XpuBuildError | None = recipe.called
+            if recipe.own is not None:
+                own = _explained(results[id(recipe.own)], family, design, member)
+            made[member.name] = _joined(own, [results[id(unit)] for unit in recipe.staging])
+        return made
 
     def _recalled(self, unit: KernelUnit, target: str) -> Built | XpuBuildError | None:
         key = unit_key(unit, self.compiler, target)
@@ -183,8 +191,12 @@ class Adaptor:
                     self.cache.keep_failure(keys[index], str(code))
                 else:
                     results[index] = self._keep(keys[index], units[index], code, target)
-        made = (results[keys.index(key)] for key in keys)
-        return [result for result in made if result is not None]
+        made = [results[keys.index(key)] for key in keys]
+        return [
+            result if isinstance(result, XpuBuildError) else _under_its_name(result, unit)
+            for result, unit in zip(made, units, strict=True)
+            if result is not None
+        ]
 
     def _keep(self, key: str, unit: KernelUnit, code: CompiledCode, target: str) -> Built:
         manifest = Manifest(
@@ -200,11 +212,16 @@ class Adaptor:
         return _built(self.cache.keep(key, code.code, manifest), unit, was_cached=False)
 
 
-def _joined(own: Built | XpuBuildError, staging: Built | XpuBuildError) -> Built | XpuBuildError:
-    """Return a member's code with what runs before it; the error of either, when there is one."""
-    if isinstance(own, XpuBuildError):
-        return own
-    return staging if isinstance(staging, XpuBuildError) else attrs.evolve(own, staging=staging)
+def _joined(
+    own: Built | Called | XpuBuildError | None, staging: Sequence[Built | XpuBuildError | None]
+) -> Built | Called | XpuBuildError | None:
+    """Return a member with what runs before it; else the error of a part, or None for one."""
+    parts = (own, *staging)
+    failed = next((part for part in parts if isinstance(part, XpuBuildError)), None)
+    if failed is not None or own is None or isinstance(own, XpuBuildError):
+        return failed
+    before = [part for part in staging if isinstance(part, Built)]
+    return attrs.evolve(own, staging=tuple(before)) if len(before) == len(staging) else None
 
 
 def _explained(result: R, family: Family, design: Design, member: Member) -> R | XpuBuildError:
@@ -224,7 +241,11 @@ def _explained(result: R, family: Family, design: Design, member: Member) -> R |
 
 
 def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -> Built:
-    # The name is not in the key: families that share code share its build, under the name
-    # of the one that came first.
-    manifest = attrs.evolve(kept[0], kernel=unit.kernel, entry=unit.entry)
-    return Built(manifest, kept[1], was_cached)
+    return _under_its_name(Built(*kept, was_cached), unit)
+
+
+def _under_its_name(built: Built, unit: KernelUnit) -> Built:
+    # The name is not in the key: whoever shares code shares its build, under the name of the
+    # one that came first.
+    manifest = attrs.evolve(built.manifest, kernel=unit.kernel, entry=unit.entry)
+    return attrs.evolve(built, manifest=manifest)

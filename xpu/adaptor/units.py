@@ -7,13 +7,18 @@ import re
 from collections.abc import Mapping
 
 from xpu.model import Constant, Family, Member
-from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit
+from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
+
+
+def kernel_name(family: Family, member: Member) -> str:
+    """Return what a member's kernel is called in messages and manifests."""
+    return f"{family.name}.{member.name}"
 
 
 def member_unit(family: Family, design: Design, source: KernelSource, member: Member) -> KernelUnit:
     """Return the unit of one member."""
     return KernelUnit(
-        kernel=f"{family.name}.{member.name}",
+        kernel=kernel_name(family, member),
         entry=symbol("xpu", design.name, member.name),
         text=source.text,
         includes=source.includes,
@@ -35,10 +40,11 @@ def preparation_unit(family: Family, source: KernelSource) -> KernelUnit:
     )
 
 
-def staging_unit(family: Family, member: Member, source: KernelSource) -> KernelUnit:
+def staging_unit(family: Family, member: Member, staging: Preparation, dialect: str) -> KernelUnit:
     """Return the unit of what runs before a member's launches; members of one source share it."""
+    source = staging.source(dialect)
     return KernelUnit(
-        kernel=f"{family.name}.{member.name}.stage",
+        kernel=f"{kernel_name(family, member)}.stage_{staging.argument}",
         entry="xpu_stage",
         text=source.text,
         includes=source.includes,

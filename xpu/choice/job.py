@@ -24,9 +24,12 @@ LAUNCH: Final = "launcher()'s launch"
 
 @attrs.frozen
 class Step:
-    """One launch of a job: the code, and which of the job's buffers it takes."""
+    """One launch of a job: the code, and which of the job's buffers it takes.
 
-    code: Path
+    Without code, `entry` is a routine of a library.
+    """
+
+    code: Path | None
     entry: str
     launch: Launch
     buffers: tuple[int, ...]
@@ -50,10 +53,15 @@ def run_job(device: Device, job: Job) -> list[Array]:
     """Run a job on a device and return its results as uint8 arrays."""
     buffers = [_buffer(device, buffer) for buffer in job.buffers]
     for step in job.steps:
-        kernel = device.load(step.code, step.entry)
+        kernel = loaded(device, step.code, step.entry)
         taken: Sequence[DeviceArray] = [buffers[index] for index in step.buffers]
         launch_once(device, kernel, step.launch, taken, step.sizes)
     return [device.to_host(buffers[index]) for index in job.results]
+
+
+def loaded(device: Device, code: Path | None, entry: str) -> LoadedKernel:
+    """Return a kernel of a code object, or a routine of a library where there is no code."""
+    return device.routine(entry) if code is None else device.load(code, entry)
 
 
 def launch_once(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xpu.choice.copies import buffer_sets
 from xpu.choice.fault import MemberFault
-from xpu.choice.job import LAUNCH, Job, launch_once, run_job
+from xpu.choice.job import LAUNCH, Job, launch_once, loaded, run_job
 from xpu.choice.packing import Arm, Packer
 from xpu.choice.proofs import Proofs
 from xpu.choice.trial_job import Subject, step_of, trial_job
@@ -192,7 +192,7 @@ class KernelTrial:
 
     def _prepare(self, arm: Arm, raw: DeviceArray) -> DeviceArray:
         prepared = self._device.allocate(self._subject.prepared_bytes)
-        kernel = self._device.load(arm.code, arm.entry)
+        kernel = loaded(self._device, arm.code, arm.entry)
         launch_once(self._device, kernel, arm.launch, (raw, prepared), arm.sizes)
         return prepared
 

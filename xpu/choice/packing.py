@@ -8,12 +8,13 @@ not meet in it. Knows no family; measures nothing.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
+from xpu.choice.job import loaded
 from xpu.errors import XpuLaunchException
 from xpu.spec import Device, DeviceArray, Launch
 
@@ -41,15 +42,16 @@ class Staging:
 class Arm:
     """One member's code and how it is launched on one problem.
 
-    `code_hash` stands for all code that a launch runs.
+    `code_hash` stands for all code that a launch runs. Without `code`, `entry` is a routine
+    of a library.
     """
 
-    code: Path
+    code: Path | None
     entry: str
     code_hash: str
     launch: Launch
     sizes: tuple[int, ...]
-    staging: Staging | None = None
+    staging: tuple[Staging, ...] = ()
 
 
 class Packer:
@@ -58,32 +60,31 @@ class Packer:
     def __init__(self, device: Device, arm: Arm) -> None:
         self._device = device
         self._arm = arm
-        self._kernel = device.load(arm.code, arm.entry)
-        staging = arm.staging
-        self._before = None if staging is None else device.load(staging.code, staging.entry)
+        self._kernel = loaded(device, arm.code, arm.entry)
+        self._before = [device.load(each.code, each.entry) for each in arm.staging]
 
     def __call__(self, buffers: Sequence[DeviceArray], stream: Any = None) -> Callable[[], None]:
         """Pack one launch. It keeps none of the buffers alive, only memory of its own."""
-        arm, device = self._arm, self._device
-        if arm.staging is None or self._before is None:
-            _refuse_crooked(arm.launch, buffers)
-            return device.launcher(self._kernel, arm.launch, buffers, arm.sizes, stream)
-        staging, taken = arm.staging, list(buffers)
-        _refuse_crooked(staging.launch, [taken[staging.place]])
-        staged = device.allocate(staging.nbytes)
-        pair = (taken[staging.place], staged)
-        before = device.launcher(self._before, staging.launch, pair, staging.sizes, stream)
-        taken[staging.place] = staged
+        arm, device, taken = self._arm, self._device, list(buffers)
+        before, memory = [], []
+        for staging, kernel in zip(arm.staging, self._before, strict=True):
+            _refuse_crooked(staging.launch, {staging.place: taken[staging.place]})
+            staged = device.allocate(staging.nbytes)
+            pair = (taken[staging.place], staged)
+            before.append(device.launcher(kernel, staging.launch, pair, staging.sizes, stream))
+            taken[staging.place] = staged
+            memory.append(staged)
+        _refuse_crooked(arm.launch, dict(enumerate(taken)))
         launch = device.launcher(self._kernel, arm.launch, taken, arm.sizes, stream)
-
-        if device.is_capturing(stream):
+        memory += getattr(launch, "memory", ())
+        if memory and device.is_capturing(stream):
             # What was captured is replayed when nobody here knows of it any more.
-            _CAPTURED.setdefault(device, []).append(staged)
-        return _Staged(before, launch, staged)
+            _CAPTURED.setdefault(device, []).extend(memory)
+        return _Staged(before, launch, memory) if before else launch
 
 
-def _refuse_crooked(launch: Launch, buffers: Sequence[DeviceArray]) -> None:
-    for place, buffer in enumerate(buffers):
+def _refuse_crooked(launch: Launch, buffers: Mapping[int, DeviceArray]) -> None:
+    for place, buffer in buffers.items():
         if buffer.address % launch.alignment_bytes:
             raise XpuLaunchException(
                 f"array {place} begins at {buffer.address:#x}, which is no multiple of "
@@ -93,15 +94,19 @@ def _refuse_crooked(launch: Launch, buffers: Sequence[DeviceArray]) -> None:
 
 
 class _Staged:
-    """Two launches of one queue, and the memory between them."""
+    """Launches of one queue, and the memory between them."""
 
     def __init__(
-        self, before: Callable[[], None], launch: Callable[[], None], staged: DeviceArray
+        self,
+        before: Sequence[Callable[[], None]],
+        launch: Callable[[], None],
+        memory: Sequence[DeviceArray],
     ) -> None:
-        self._before, self._launch, self._staged = before, launch, staged
+        self._before, self._launch, self._memory = tuple(before), launch, memory
         if (stream := getattr(launch, "stream", None)) is not None:
             self.stream = stream  # a clock asks a launch where it goes
 
     def __call__(self) -> None:
-        self._before()
+        for before in self._before:
+            before()
         self._launch()

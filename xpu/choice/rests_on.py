@@ -44,9 +44,9 @@ def answer_build_id(f: ShapeFilter, identity: Mapping[str, str], memory: str) ->
 
 def _code(verdict: Verdict) -> str:
     candidate = verdict.candidate
-    if candidate.library is not None:
-        return f"library {candidate.library}"
     code_hash = candidate.code_hash or verdict.kernel.code_hash
+    if candidate.library is not None:
+        return f"library {candidate.library}" + (f" code {code_hash}" if code_hash else "")
     if code_hash is not None:
         # How many parts a launch has is what rules recorded, and may be configured anew.
         splits = verdict.splits

@@ -68,7 +68,7 @@ def trial_job(subject: Subject, arm: Arm) -> Job:
             place = len(buffers) - 1
         taken.append(place)
     results = tuple(taken[subject.design.arguments.index(each)] for each in subject.written)
-    if (staging := arm.staging) is not None:
+    for staging in arm.staging:
         pair = (taken[staging.place], fresh(staging.nbytes))
         steps.append(Step(staging.code, staging.entry, staging.launch, pair, staging.sizes))
         taken[staging.place] = pair[1]

@@ -12,7 +12,7 @@ from xpu.cli.output import json_option, print_json, print_table
 from xpu.errors import XpuBuildError, XpuError
 
 if TYPE_CHECKING:
-    from xpu.adaptor import Built
+    from xpu.adaptor import Built, Called
     from xpu.model import Family
 
 
@@ -68,14 +68,23 @@ def _built(
     kept = family.within_cap([member.name for member in members], dialect)
     results = adaptor.build(family, [one for one in members if one.name in kept], target)
     rows = []
+    shown: set[str] = set()
     for name, result in results.items():
-        row: dict[str, Any] = {"family": family.name, "member": name, "target": target}
+        row: dict[str, Any] = {"family": family.name, "member": name, "target": target, "error": ""}
         if isinstance(result, XpuBuildError):
             rows.append({**row, "error": str(result)})
             continue
-        rows.append({**row, "error": "", **_figures(result)})
+        rows.append({**row, **_member_figures(result)})
+        # Members of one source share what runs before them; it is shown once.
+        fresh = [one for one in result.staging if one.code_hash not in shown]
+        shown.update(one.code_hash for one in fresh)
+        names = [one.kernel.removeprefix(f"{family.name}.") for one in fresh]
+        rows += [
+            {**row, "member": name, **_figures(one)} for name, one in zip(names, fresh, strict=True)
+        ]
         if out is not None:
-            _copy(result, out)
+            for one in (result, *result.staging):
+                _copy(one, out)
     rows.extend(
         {
             "family": family.name,
@@ -90,8 +99,17 @@ def _built(
     return rows
 
 
+def _member_figures(result: Built | Called) -> dict[str, Any]:
+    from xpu.adaptor import Built
+
+    if isinstance(result, Built):
+        return _figures(result)
+    # Whoever builds for another machine need not have the library that is called there.
+    return {"status": f"calls {result.entry}", "library": result.library, "note": result.missing}
+
+
 def _figures(built: Built) -> dict[str, Any]:
-    facts = built.facts
+    facts = built.manifest.footprint
     return {
         "status": "cached" if built.was_cached else "built",
         "registers": facts.registers,
@@ -104,9 +122,11 @@ def _figures(built: Built) -> dict[str, Any]:
     }
 
 
-def _copy(built: Built, out: Path) -> None:
-    from xpu.adaptor import manifest_to_toml
+def _copy(built: Built | Called, out: Path) -> None:
+    from xpu.adaptor import Built, manifest_to_toml
 
+    if not isinstance(built, Built):
+        return
     stem = f"{built.manifest.kernel}.{built.manifest.target}"
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -103,11 +103,16 @@ class ShapeFilter:
         return tuple(self._aside)
 
     def consider(
-        self, candidate: ShapeCandidate, kernel_facts: KernelFacts = _NOTHING_KNOWN
+        self,
+        candidate: ShapeCandidate,
+        kernel_facts: KernelFacts = _NOTHING_KNOWN,
+        staging: Iterable[tuple[ShapeCandidate, KernelFacts]] = (),
     ) -> Verdict:
         """Judge a candidate by every rule and keep the verdict.
 
-        The first rule that prunes is reported; the records of all rules are kept.
+        The first rule that prunes is reported; the records of all rules are kept. What runs
+        before each launch of it is `staging`, judged after it by the same rules: one that
+        cannot be launched prunes the candidate, under a title with its own name.
 
         Raises
         ------
@@ -116,11 +121,18 @@ class ShapeFilter:
         """
         self._admit(candidate.name)
         index, need, limit, records = self._judge(candidate.parameters.get, kernel_facts)
+        whose = ""
+        for before, facts in staging:
+            if index != SURVIVES:
+                break
+            index, need, limit, _ = self._judge(before.parameters.get, facts)
+            whose = f"{before.name}: "
         if index == SURVIVES:
             verdict = Verdict(candidate, kernel_facts, records=records)
         else:
             rule = self._rules[index]
-            verdict = Verdict(candidate, kernel_facts, rule.id, rule.title, need, limit, records)
+            title = f"{whose}{rule.title}"
+            verdict = Verdict(candidate, kernel_facts, rule.id, title, need, limit, records)
         self._verdicts.append(verdict)
         return verdict
 

@@ -20,7 +20,8 @@ class ShapeCandidate:
         sha256 of the member's device code, or another text that changes when the code
         does; None when nothing is known of it.
     library
-        Name and version of the library that the member calls instead of own code.
+        Name and version of the library that the member calls instead of own code;
+        `code_hash` is then of that and of what runs before the call.
     parameters
         Any named whole numbers: ``tile_m``, ``tile_n``, ``tile_k``, ``threads``,
         ``dynamic_shared_bytes`` (bytes), ``index_bits`` … Read them as attributes.
@@ -56,11 +57,15 @@ class ShapeCandidate:
 
     @classmethod
     def of(
-        cls, name: str, parameters: Mapping[str, int], code_hash: str | None = None
+        cls,
+        name: str,
+        parameters: Mapping[str, int],
+        code_hash: str | None = None,
+        library: str | None = None,
     ) -> ShapeCandidate:
         """Make a candidate from a member's parameters."""
         named: dict[str, Any] = dict(parameters)
-        return cls(name, code_hash=code_hash, **named)
+        return cls(name, code_hash=code_hash, library=library, **named)
 
     def __getattr__(self, name: str) -> int:
         if name in ShapeCandidate.__slots__:

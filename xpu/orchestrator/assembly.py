@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from xpu.adaptor import Adaptor, Built
+from xpu.adaptor import Adaptor, Built, Called
 from xpu.buckets import family_bucket
 from xpu.choice import Arm, Proofs, Staging
 from xpu.errors import XpuBuildError, XpuConfigError
@@ -18,16 +18,15 @@ from xpu.filter import ShapeFilter
 from xpu.model import (
     Family,
     Figure,
-    KernelFacts,
     Member,
     MemberResult,
     Problem,
-    ShapeCandidate,
     Verdict,
 )
+from xpu.orchestrator.considering import before_launches, considered
 from xpu.registry import Registry, made_of
 from xpu.settings import Settings
-from xpu.spec import Design, Device, Launch
+from xpu.spec import Design, Device
 
 
 @attrs.frozen
@@ -41,7 +40,7 @@ class Assembled:
     design: Design
     problem: Problem
     filter: ShapeFilter
-    built: Mapping[str, Built]
+    built: Mapping[str, Built | Called]
     arms: Mapping[str, Arm]
     has_lapsed: bool = False
 
@@ -119,7 +118,7 @@ class Assembly:
         """Return every member's verdict by what is known without compiling."""
         shapes = self._filter(family, problem)
         return {
-            member.name: shapes.consider(self._candidate(family, member, problem, None))
+            member.name: self._consider(shapes, family, member, None)
             for member in family.for_dialect(self.dialect)
         }
 
@@ -161,21 +160,21 @@ class Assembly:
         self,
         family: Family,
         problem: Problem,
-        results: Mapping[str, Built | XpuBuildError],
+        results: Mapping[str, Built | Called | XpuBuildError],
         capped: Collection[str],
     ) -> Assembled:
         shapes = self._filter(family, problem)
-        built: dict[str, Built] = {}
+        built: dict[str, Built | Called] = {}
         for member in family.for_dialect(self.dialect):
             result = results.get(member.name)
             aside = self._aside(family, member, result, capped=member.name in capped)
             if aside is not None:
                 shapes.set_aside(aside)
                 continue
-            if isinstance(result, Built):
-                built[member.name] = result
-            facts = result.facts if isinstance(result, Built) else KernelFacts()
-            shapes.consider(self._candidate(family, member, problem, facts.code_hash), facts)
+            known = None if isinstance(result, XpuBuildError) else result
+            if known is not None:
+                built[member.name] = known
+            self._consider(shapes, family, member, known)
         design = self.registry.design(family.design)
         records = {verdict.candidate.name: verdict.records for verdict in shapes.verdicts}
         arms = {
@@ -192,7 +191,7 @@ class Assembly:
         family: Family,
         member: Member,
         problem: Problem,
-        built: Built,
+        built: Built | Called,
         records: Mapping[str, Mapping[str, Figure]],
     ) -> Arm:
         parameters = dict(member.parameters)
@@ -204,7 +203,7 @@ class Assembly:
         self,
         family: Family,
         member: Member,
-        result: Built | XpuBuildError | None,
+        result: Built | Called | XpuBuildError | None,
         *,
         capped: bool,
     ) -> MemberResult | None:
@@ -213,6 +212,8 @@ class Assembly:
             return MemberResult(member.name, status="failed", note=str(result))
         if result is None:
             return MemberResult(member.name, status="capped") if capped else None
+        if isinstance(result, Called) and result.library is None:
+            return MemberResult(member.name, status="failed", note=result.missing)
         proof = self.proofs(family).find(result.code_hash)
         if proof is None or proof.status == "well":
             return None
@@ -224,9 +225,6 @@ class Assembly:
             code_hash=result.code_hash,
         )
 
-    def _launch(self, family: Family, member: Member, problem: Problem) -> Launch:
-        return self.registry.launch_for(family.design, self.dialect, member.parameters, problem)
-
     def _filter(self, family: Family, problem: Problem) -> ShapeFilter:
         return ShapeFilter(
             family.name,
@@ -236,20 +234,14 @@ class Assembly:
             default=family.default_for(self.dialect),
         )
 
-    def _candidate(
-        self, family: Family, member: Member, problem: Problem, code_hash: str | None
-    ) -> ShapeCandidate:
-        return candidate_of(member, self._launch(family, member, problem), code_hash)
-
-
-def candidate_of(member: Member, launch: Launch, code_hash: str | None = None) -> ShapeCandidate:
-    """Return a member as the rules see it: its parameters, and what its launch takes."""
-    parameters = dict(member.parameters)
-    if launch.block is not None:
-        parameters.setdefault("threads", launch.block[0] * launch.block[1] * launch.block[2])
-    if launch.dynamic_shared_bytes:
-        parameters.setdefault("dynamic_shared_bytes", launch.dynamic_shared_bytes)
-    return ShapeCandidate.of(member.name, parameters, code_hash)
+    def _consider(
+        self,
+        shapes: ShapeFilter,
+        family: Family,
+        member: Member,
+        built: Built | Called | None,
+    ) -> Verdict:
+        return considered(self.registry, shapes, family, member, self.dialect, built)
 
 
 def arm_of(
@@ -258,40 +250,29 @@ def arm_of(
     dialect: str,
     parameters: Mapping[str, int],
     problem: Problem,
-    built: Built,
+    built: Built | Called,
 ) -> Arm:
     """Return a member's code and how it is launched; `parameters` may hold what rules recorded."""
     design = registry.design(family.design)
+    names = [argument.name for argument in design.arguments]
+    staged = before_launches(registry, family, dialect, parameters, problem)
     return Arm(
         built.code,
-        built.manifest.entry,
+        built.entry,
         built.code_hash,
         registry.launch_for(family.design, dialect, parameters, problem),
         tuple(problem.sizes[name] for name in design.problem),
-        _staging(design, family, dialect, parameters, problem, built.staging),
-    )
-
-
-def _staging(
-    design: Design,
-    family: Family,
-    dialect: str,
-    parameters: Mapping[str, int],
-    problem: Problem,
-    built: Built | None,
-) -> Staging | None:
-    staging = design.staging(dialect, parameters) if built is not None else None
-    if built is None or staging is None:
-        return None
-    names = [argument.name for argument in design.arguments]
-    raw = tuple(design.shapes(problem, family.constants)[staging.argument])
-    return Staging(
-        built.code,
-        built.manifest.entry,
-        staging.launch(dialect, raw, family.constants),
-        staging.sizes(raw, family.constants),
-        names.index(staging.argument),
-        staging.prepared_bytes(raw, family.constants),
+        tuple(
+            Staging(
+                code.code,
+                code.entry,
+                before.launch,
+                before.preparation.sizes(before.raw_shape, family.constants),
+                names.index(before.preparation.argument),
+                before.preparation.prepared_bytes(before.raw_shape, family.constants),
+            )
+            for before, code in zip(staged, built.staging, strict=True)
+        ),
     )
 
 

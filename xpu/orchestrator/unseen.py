@@ -5,10 +5,9 @@ from __future__ import annotations
 from xpu.errors import XpuConfigError
 from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, Family, Problem
-from xpu.orchestrator.assembly import candidate_of
+from xpu.orchestrator.considering import considered
 from xpu.registry import Registry
 from xpu.settings import Settings
-from xpu.spec import Launch
 
 
 def considered_by_facts(
@@ -42,8 +41,5 @@ def considered_by_facts(
         spoken = dialect or next(iter(member.dialects or ()), None)
         if dialect is not None and not member.speaks(dialect):
             continue
-        launch = Launch()
-        if spoken is not None:
-            launch = registry.launch_for(family.design, spoken, member.parameters, problem)
-        shapes.consider(candidate_of(member, launch))
+        considered(registry, shapes, family, member, spoken)
     return shapes

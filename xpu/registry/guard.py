@@ -21,7 +21,8 @@ import attrs
 from xpu.errors import XpuConfigError, XpuError, XpuPluginError
 from xpu.registry.contribution import cause_of
 from xpu.registry.promises import broken_promise
-from xpu.spec.backend import Backend, Compiler, Device
+from xpu.spec.backend import Backend, Device
+from xpu.spec.compiler import Compiler
 from xpu.spec.design import Design, Preparation
 from xpu.spec.source import OpenModel, ProblemSource
 
@@ -88,6 +89,8 @@ class _StandIn:
         why = broken_promise(self._xpu_item, name, given, value)
         if why:
             raise fault_of(self, shown, why)
+        if isinstance(value, tuple | list) and any(isinstance(each, _KINDS) for each in value):
+            return tuple(guarded(each, self._xpu_owner) for each in value)
         return guarded(value, self._xpu_owner) if isinstance(value, _KINDS) else value
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from xpu.errors import XpuBuildError
 from xpu.model import DeviceFacts
 from xpu.registry.checks import shown
-from xpu.spec.backend import Availability, Backend, CompiledCode, Compiler, Device, TimerTier
+from xpu.spec.backend import Availability, Backend, Device, LoadedKernel, TimerTier
+from xpu.spec.compiler import CompiledCode, Compiler
 from xpu.spec.design import Design, KernelSource, Launch, Preparation
 from xpu.spec.source import OpenModel, ProblemSource
 
@@ -54,6 +55,11 @@ def _a_whole_number(_item: object, _given: tuple[Any, ...], value: Any) -> str:
     return "" if _is_whole(value) else "it must be a whole number"
 
 
+def _preparations(_item: Design, _given: tuple[Any, ...], value: Any) -> str:
+    is_right = _is_a_row(value) and all(isinstance(each, Preparation) for each in value)
+    return "" if is_right else "it must be a sequence of Preparation, empty where nothing runs"
+
+
 def _is_a_row(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -72,12 +78,15 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "devices": ((Backend, _all_facts),),
     "open": ((Backend, _a(Device)), (ProblemSource, _a(OpenModel))),
     "compile": ((Compiler, _one_for_each_unit),),
+    "library": ((Backend, _a(str)),),
+    "routine": ((Device, _a(LoadedKernel)),),
     "facts": ((Device, _a(DeviceFacts)),),
     "timer": ((Device, _a(TimerTier)),),
     "source": ((Design, _a(KernelSource)), (Preparation, _a(KernelSource))),
     "shapes": ((Design, _one_for_each_argument),),
     "check_problem": ((Design, _a(str)),),
     "launch": ((Design, _a(Launch)), (KernelSource, _a(Launch)), (Preparation, _a(Launch))),
+    "staging": ((Design, _preparations),),
     "data": ((Design, _a(Mapping)),),
     "verify": ((Design, _a(str)),),
     "bytes_touched": ((Design, _a_whole_number),),

@@ -6,7 +6,7 @@ name contributes nothing and is a ``conflict`` that names both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -156,10 +156,10 @@ class Registry:
 
     def staging_for(
         self, design: str, dialect: str, member: Mapping[str, int]
-    ) -> Preparation | None:
+    ) -> Sequence[Preparation]:
         """Return what runs before a member's launches, by a source of the design's own."""
         own = self.design(design)
-        return own.staging(dialect, member) if dialect in own.dialects() else None
+        return own.staging(dialect, member) if dialect in own.dialects() else ()
 
     def launch_for(
         self, design: str, dialect: str, member: Mapping[str, int], problem: Problem

@@ -6,24 +6,24 @@ A plugin imports `xpu.model`, `xpu.spec` and `xpu.errors`, nothing else.
 from xpu.spec.backend import (
     Availability,
     Backend,
-    CompiledCode,
-    Compiler,
     Device,
     DeviceArray,
-    KernelUnit,
     LoadedKernel,
     TimerTier,
 )
 from xpu.spec.calibration import CalibrationDesign
+from xpu.spec.compiler import CompiledCode, Compiler, KernelUnit
 from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from xpu.spec.prelude import simt_prelude
 from xpu.spec.probe import Probe, ProbeContext
+from xpu.spec.routines import GEMM_NT_BF16
 from xpu.spec.source import ModelMatrix, OpenModel, ProblemSource
 from xpu.spec.version import SPEC_VERSION
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "GEMM_NT_BF16",
     "PROJECT",
     "SPEC_VERSION",
     "Argument",

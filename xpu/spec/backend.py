@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from xpu.errors import XpuBuildError
-from xpu.model import BufferAccess, DeviceFacts, KernelFacts, Operation
-from xpu.spec.design import Argument, Launch
+from xpu.errors import XpuBuildError, XpuLaunchException
+from xpu.model import DeviceFacts
+from xpu.spec.compiler import Compiler
+from xpu.spec.design import Launch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,69 +33,6 @@ class Availability:
     is_available: bool
     reason: str = ""
     fix: str = ""
-
-
-@attrs.frozen
-class KernelUnit:
-    """One kernel to compile: a member of a design with its constants.
-
-    Attributes
-    ----------
-    kernel
-        Its name in messages and manifests, for instance ``q4k_tile.r8x16``.
-    entry
-        The symbol to be defined (``XPU_ENTRY``).
-    text, includes
-        The source, and the files that it may include, by name.
-    defines
-        Macros by name: parameters and constants.
-    arguments
-        The buffers that the kernel takes, in order.
-    """
-
-    kernel: str
-    entry: str
-    text: str
-    includes: Mapping[str, str]
-    defines: Mapping[str, str]
-    arguments: tuple[Argument, ...] = ()
-
-
-@attrs.frozen
-class CompiledCode:
-    """What a compiler made of a unit: the code object and what was read from it."""
-
-    code: bytes
-    facts: KernelFacts
-    buffers: tuple[BufferAccess, ...] = ()
-    operations: tuple[Operation, ...] = ()
-
-
-class Compiler(ABC):
-    """The compiler half. It needs no device."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """Compiler and version; part of what a cached build rests on."""
-
-    @abstractmethod
-    def native_target(self) -> str:
-        """Name the target of this machine's device."""
-
-    @abstractmethod
-    def fingerprint(self, target: str) -> str:
-        """Return a text that changes when the code for a target would: flags and prelude."""
-
-    @abstractmethod
-    def compile(
-        self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
-    ) -> Sequence[CompiledCode | XpuBuildError]:
-        """Compile units for a target, in one batch where that is cheaper.
-
-        A unit that fails is an `XpuBuildError` in its place, not an exception: the others
-        work on. `deadline_s` bounds each unit, in seconds.
-        """
 
 
 class LoadedKernel(ABC):
@@ -168,6 +106,16 @@ class Device(ABC):
             The code cannot be loaded here.
         """
 
+    def routine(self, name: str) -> LoadedKernel:
+        """Return a routine of a library, which `launcher` takes as it takes a kernel.
+
+        Raises
+        ------
+        XpuLaunchException
+            There is none of that name; see `Backend.library`.
+        """
+        raise XpuLaunchException(f"this device offers no routine {name!r} of a library")
+
     @abstractmethod
     def import_array(self, value: Any, *, writable: bool) -> DeviceArray:
         """Take a caller's array without a copy.
@@ -210,9 +158,10 @@ class Device(ABC):
     ) -> Callable[[], None]:
         """Pack one launch; each call of the result makes it again.
 
-        The result keeps nothing alive: whoever holds it holds the arrays. It may be
-        called from any thread. A host device returns when the work is done, another
-        one when it is queued.
+        The result keeps none of the arrays alive: whoever holds it does. Memory that a
+        library works in is its own; an attribute ``memory``, a tuple of arrays, names it
+        where it has to stay for as long as what was recorded of it. It may be called from
+        any thread. A host device returns when the work is done, another one when it is queued.
         """
 
     @abstractmethod
@@ -282,6 +231,18 @@ class Backend(ABC):
         XpuBuildError
             There is no compiler; the message says what to install.
         """
+
+    def library(self, routine: str) -> str:
+        """Return name and version of the library that has a routine of `xpu.spec.routines`.
+
+        It needs no device. A stored answer rests on the text.
+
+        Raises
+        ------
+        XpuBuildError
+            There is none; the message says what to install.
+        """
+        raise XpuBuildError(f"backend {self.name!r} offers no routine {routine!r} of a library")
 
     @abstractmethod
     def devices(self) -> Sequence[DeviceFacts]:

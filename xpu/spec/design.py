@@ -8,7 +8,7 @@ dialects and facts, never a backend.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -68,10 +68,10 @@ class Launch:
 
 @attrs.frozen
 class KernelSource:
-    """The source of a kernel in one dialect.
+    """The source of a kernel in one dialect, or the routine of a library in its place.
 
-    The last three are filled by a plugin that adds a dialect to another plugin's design: the
-    design itself answers for its own dialects.
+    `design`, `preparation` and `launch` are filled by a plugin that adds a dialect to another
+    plugin's design: the design itself answers for its own dialects.
 
     Attributes
     ----------
@@ -85,14 +85,18 @@ class KernelSource:
     launch
         From a member's parameters and a problem, how the kernel is launched. None: as the
         design's `launch` says of this dialect.
+    routine
+        In the place of a text: the name of a routine of `xpu.spec.routines`, which takes the
+        design's arguments (those that are staged, as they are then) and sizes.
     """
 
     dialect: str
-    text: str
+    text: str = ""
     includes: Mapping[str, str] = attrs.field(factory=dict)
     design: str | None = None
     preparation: KernelSource | None = None
     launch: Callable[[Mapping[str, int], Problem], Launch] | None = None
+    routine: str | None = None
 
 
 class Preparation(ABC):
@@ -181,14 +185,15 @@ class Design(ABC):
         """
         return Launch()
 
-    def staging(self, dialect: str, member: Mapping[str, int]) -> Preparation | None:
-        """Return what runs before every launch of a member, or None.
+    def staging(self, dialect: str, member: Mapping[str, int]) -> Sequence[Preparation]:
+        """Return what runs before every launch of a member, in order, each for one argument.
 
-        It brings an argument into the form that the member reads: activations to 8 bits,
+        Each brings its argument into the form that the member reads: activations to 8 bits,
         say. What it writes lies in memory that belongs to the launch, and the member's
-        kernel takes that in the argument's place.
+        kernel takes that in the argument's place. An argument that `preparation` repacks is
+        read as it was repacked; its `raw_shape` is that of the array that a caller has.
         """
-        return None
+        return ()
 
     @abstractmethod
     def data(

@@ -6,10 +6,19 @@ from xpu.testing.array_tests import ArrayTests
 from xpu.testing.compiler_tests import CompilerTests
 from xpu.testing.device_tests import DeviceTests
 from xpu.testing.launch_tests import LaunchTests, TimerTests
+from xpu.testing.routine_tests import RoutineTests
 from xpu.testing.service_tests import ServiceTests
 
 
-class BackendSuite(CompilerTests, DeviceTests, ArrayTests, LaunchTests, TimerTests, ServiceTests):
+class BackendSuite(
+    CompilerTests,
+    DeviceTests,
+    ArrayTests,
+    LaunchTests,
+    RoutineTests,
+    TimerTests,
+    ServiceTests,
+):
     """Everything that the core expects of a backend.
 
     Used in one line: ``class TestMine(BackendSuite): backend = MyBackend``. What the backend

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -156,7 +157,7 @@ class DesignTests(FamilyFixtures):
             for source in sources:
                 assert isinstance(source, KernelSource)
                 assert source.dialect == dialect
-                assert source.text.strip()
+                assert source.text.strip() or source.routine
         for dialect in case.dialects:
             for member in case.family.for_dialect(dialect):
                 for problem in case.problems:
@@ -222,6 +223,31 @@ class DesignTests(FamilyFixtures):
             nbytes = preparation.prepared_bytes(raw, case.family.constants)
             assert type(nbytes) is int, nbytes
             assert nbytes > 0
+
+    def test_what_runs_before_a_launch_knows_its_sizes(self, case: Case, cases: Cases) -> None:
+        read = [argument.name for argument in case.design.arguments if argument.access == "read"]
+        staged = 0
+        for dialect, member, problem in itertools.product(
+            case.dialects, case.family.members, case.problems
+        ):
+            if not member.speaks(dialect):
+                continue
+            shapes = case.design.shapes(problem, case.family.constants)
+            before = cases.registry.staging_for(case.design.name, dialect, member.parameters)
+            names = [each.argument for each in before]
+            assert len(set(names)) == len(names), f"{member.name}: staged twice: {names}"
+            assert set(names) <= set(read), f"{member.name}: what is staged is only read: {names}"
+            staged += len(names)
+            for each in before:
+                raw = tuple(shapes[each.argument])
+                sizes = each.sizes(raw, case.family.constants)
+                assert all(type(size) is int and size >= 0 for size in sizes), sizes
+                assert each.prepared_bytes(raw, case.family.constants) > 0
+                launch = each.launch(dialect, raw, case.family.constants)
+                assert all(size >= 1 for size in launch.grid), (member.name, launch)
+                assert each.source(dialect).text.strip()
+        if not staged:
+            pytest.skip("staging: nothing runs before the launches of any member")
 
 
 class FamilySuite(DesignTests, MemberTests):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xpu.adaptor import Adaptor, BuildCache
+from xpu.adaptor import Adaptor, BuildCache, Called
 from xpu.choice import MemberFault, Subject, Worker, trial_job
 from xpu.errors import XpuBuildError
 from xpu.model import Family, Problem
@@ -63,6 +63,16 @@ class MemberRunner:
             faults.append(str(error))
         return faults
 
+    def missing(self, family: Family, names: Sequence[str]) -> dict[str, str]:
+        """Say of each member that calls a library which is not here what to install."""
+        members = [member for member in family.members if member.name in names]
+        results = self._adaptor.build(family, members, self._adaptor.native_target())
+        return {
+            name: result.missing
+            for name, result in results.items()
+            if isinstance(result, Called) and result.library is None
+        }
+
     def run(self, family: Family, member: str, problem: Problem, inputs: Arrays) -> dict[str, Any]:
         """Run a member once on poisoned outputs and return what is written or updated."""
         design = self._registry.designs[family.design]
@@ -72,7 +82,7 @@ class MemberRunner:
         built = self._adaptor.build(family, [chosen], target)[member]
         if isinstance(built, XpuBuildError) or self.compile_faults(family, ()):
             skip_for("does not compile", f"{family.name}.{member}", COMPILES)
-        where = f"{built.manifest.kernel} on {problem.key}, backend {self.backend.name!r}"
+        where = f"{built.kernel} on {problem.key}, backend {self.backend.name!r}"
         arm = arm_of(
             self._registry, family, self.backend.dialect, chosen.parameters, problem, built
         )

@@ -179,7 +179,11 @@ def launchable(runner: MemberRunner, case: Case, problem: Problem) -> tuple[str,
     names = runner.members(case.family, problem)
     if not names:
         pytest.skip(f"backend {runner.backend.name!r}: no member fits it on {problem.key}")
-    return names
+    missing = runner.missing(case.family, names)
+    found = tuple(name for name in names if name not in missing)
+    if not found:
+        pytest.skip(f"libraries: {'; '.join(dict.fromkeys(missing.values()))}")
+    return found
 
 
 def judged(case: Case, result: Result, rng: np.random.Generator) -> str:

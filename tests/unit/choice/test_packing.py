@@ -6,6 +6,7 @@ import gc
 import weakref
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
@@ -29,6 +30,9 @@ class Recorder:
     def load(self, code: Path, entry: str) -> str:
         return entry
 
+    def routine(self, name: str) -> str:
+        return f"routine {name}"
+
     def allocate(self, nbytes: int, *, poisoned: bool = False) -> DeviceArray:
         owner = Owner()
         self.allocated.append(weakref.ref(owner))
@@ -41,6 +45,8 @@ class Recorder:
             self.launched.append((kernel, addresses, tuple(sizes)))
 
         call.stream = stream
+        if kernel.startswith("routine"):
+            call.memory = (self.allocate(8),)
         return call
 
     def is_capturing(self, stream=None) -> bool:
@@ -52,7 +58,9 @@ def array(address: int) -> DeviceArray:
 
 
 STAGING = Staging(Path("stage"), "stage", Launch(alignment_bytes=16), (2, 3), 1, 64)
-STAGED = Arm(Path("code"), "run", "hash", Launch(alignment_bytes=1), (2, 5, 3), STAGING)
+STAGED = Arm(Path("code"), "run", "hash", Launch(alignment_bytes=1), (2, 5, 3), (STAGING,))
+OTHER = Staging(Path("other"), "other", Launch(), (4,), 0, 32)
+CALLED = Arm(None, "gemm", "hash", Launch(), (2, 5, 3), (OTHER, STAGING))
 PLAIN = Arm(Path("code"), "run", "hash", Launch(alignment_bytes=16), (7,))
 
 
@@ -65,6 +73,28 @@ def test_what_is_staged_takes_the_place_of_its_argument() -> None:
         device.launched == [("stage", (128, 4096), (2, 3)), ("run", (64, 4096, 36), (2, 5, 3))] * 2
     )
     assert launch.stream == 5
+
+
+def test_several_arguments_are_staged_in_order_before_a_library_is_called() -> None:
+    device = Recorder()
+    launch = Packer(device, CALLED)([array(64), array(128), array(36)], stream=5)
+    launch()
+    assert device.launched == [
+        ("other", (64, 4096), (4,)),
+        ("stage", (128, 8192), (2, 3)),
+        ("routine gemm", (4096, 8192, 36), (2, 5, 3)),
+    ]
+    assert launch.stream == 5
+
+
+@pytest.mark.parametrize("staging", [(), (OTHER, STAGING)])
+def test_the_memory_that_a_library_works_in_stays_with_a_recording(staging) -> None:
+    device = Recorder()
+    device.is_recording = True
+    Packer(device, attrs.evolve(CALLED, staging=staging))([array(64), array(128), array(256)])
+    gc.collect()
+    assert len(device.allocated) == len(staging) + 1
+    assert all(memory() is not None for memory in device.allocated)
 
 
 def test_launches_packed_apart_share_no_memory_and_give_it_back() -> None:

@@ -128,6 +128,8 @@ def test_everything_that_an_answer_rests_on_is_in_its_build(
     library.consider(ShapeCandidate("b", library="blas 1.2"))
     newer_library = filtered("a")
     newer_library.consider(ShapeCandidate("b", library="blas 1.3"))
+    other_staging = filtered("a")
+    other_staging.consider(ShapeCandidate("b", library="blas 1.2", code_hash="33"))
     shape = filtered("a")
     shape.consider(ShapeCandidate("b", threads=32))
     other_shape = filtered("a")
@@ -147,7 +149,8 @@ def test_everything_that_an_answer_rests_on_is_in_its_build(
     # Another memory mode is an answer of its own, and drops none.
     assert [source(plain, memory="cold") for _ in range(2)] == ["timed", "stored"]
     assert source(plain) == "stored"
-    for one, other in ((library, newer_library), (shape, other_shape)):
+    pairs = ((library, newer_library), (library, other_staging), (shape, other_shape))
+    for one, other in pairs:
         assert [source(f) for f in (one, other, other)] == ["timed", "timed", "stored"]
 
 

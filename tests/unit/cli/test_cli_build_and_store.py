@@ -6,8 +6,24 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import toy_family as toy
 
-from xpu.spec import Availability
+from xpu.spec import Availability, KernelSource, Preparation
+
+
+class Copied(Preparation):
+    argument = "x"
+
+    def source(self, dialect):
+        copy = "for (int64_t i; (i = xpu_take(team, 1)) < sizes[0];) to[i] = from[i];"
+        text = f"float *to = buffers[1]; const float *from = buffers[0]; {copy}"
+        return KernelSource(dialect, f'#include "xpu_c.h"\nXPU_KERNEL {{ {text} }}')
+
+    def sizes(self, raw_shape, constants):
+        return raw_shape
+
+    def prepared_bytes(self, raw_shape, constants):
+        return 4 * raw_shape[0]
 
 
 def test_build_tries_every_member_and_copies_what_was_built(xpu, tmp_path: Path) -> None:
@@ -22,6 +38,30 @@ def test_build_tries_every_member_and_copies_what_was_built(xpu, tmp_path: Path)
         assert tomllib.loads(manifest.read_text())["code_hash"] == rows[name]["code_hash"]
         assert manifest.with_suffix(".code").stat().st_size > 0
     assert {row["status"] for row in xpu("build", "toy", "--json").document[:2]} == {"cached"}
+
+
+def test_what_runs_before_a_member_is_shown_once_and_copied(
+    xpu, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(toy.Toy, "staging", lambda *_: (Copied(),))
+    answer = xpu("build", "toy", "--out", tmp_path / "out", "--json")
+    names = [row["member"] for row in answer.document]
+    assert names == ["plain", "plain.stage_x", "coarse", "broken"]
+    [target] = {row["target"] for row in answer.document}
+    for name in ("plain", "plain.stage_x", "coarse", "coarse.stage_x"):
+        assert (tmp_path / f"out/toy.{name}.{target}.code").is_file()
+
+
+def test_a_library_that_is_not_here_fails_no_build(xpu, monkeypatch) -> None:
+    monkeypatch.setattr(toy.Toy, "source", lambda *_: KernelSource("c", routine="gemm"))
+    answer = xpu("build", "toy", "--json")
+    assert answer.status == 0
+    row = answer.document[0]
+    assert (row["status"], row["library"]) == ("calls gemm", None)
+    assert "offers no routine 'gemm'" in row["note"]
+    refused = xpu("bench", "toy", "1000")
+    assert refused.status == 1
+    assert "failed (backend 'cpu' offers no routine 'gemm' of a library)" in refused.err
 
 
 def test_a_failed_build_is_a_row_and_a_message(xpu) -> None:

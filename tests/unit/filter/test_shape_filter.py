@@ -71,6 +71,35 @@ def test_the_first_rule_that_prunes_is_reported_and_all_record(consider):
     assert dict(verdict.records) == {"a": 3, "b": 5, "c": 8, "d": 2.5}
 
 
+def test_what_runs_before_a_launch_is_judged_by_the_same_rules():
+    def considered(*threads):
+        shape_filter = make(
+            Rule("A", "block", need="launch.threads", limit=256, prune_when="need > limit"),
+            Rule("B", "spill", need="kernel.spill_bytes", limit=0, prune_when="need > limit"),
+        )
+        staging = [
+            (ShapeCandidate(name, threads=size), KernelFacts(spill_bytes=spill))
+            for name, size, spill in threads
+        ]
+        own = ShapeCandidate("a", threads=128)
+        verdict = shape_filter.consider(own, KernelFacts(registers=9), staging)
+        assert shape_filter.verdicts == (verdict,)
+        assert (verdict.candidate, verdict.kernel.registers) == (own, 9)
+        return verdict
+
+    assert considered(("one", 256, 0), ("two", 64, None)).is_survivor
+    verdict = considered(("one", 256, 0), ("two", 512, 8), ("three", 1024, 0))
+    assert str(verdict) == "a: A (two: block): needs 512, limit 256"
+    assert str(considered(("one", 256, 8))) == "a: B (one: spill): needs 8, limit 0"
+
+
+def test_a_members_own_fault_is_told_before_that_of_what_runs_first():
+    rule = Rule("A", "block", need="launch.threads", limit=256, prune_when="need > limit")
+    staging = [(ShapeCandidate("one", threads=512), KernelFacts())]
+    verdict = make(rule).consider(ShapeCandidate("a", threads=300), KernelFacts(), staging)
+    assert (verdict.title, verdict.need) == ("block", 300)
+
+
 def test_figures_keep_their_type(consider):
     verdict = consider(
         make(Rule("A", "t", need="member.a * 2", limit=7.5, prune_when="need > limit")), a=4

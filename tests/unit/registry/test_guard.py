@@ -156,7 +156,10 @@ def test_a_device_is_at_arms_length_too_and_its_launches_and_clock_are_not(
         ("design", "shapes", {"x": (1,)}, (PROBLEM, {}), "for each of y"),
         ("design", "shapes", {"y": (1.5,)}, (PROBLEM, {}), "for each of y"),
         ("design", "shapes", {"y": 4}, (PROBLEM, {}), "for each of y"),
+        ("design", "staging", None, ("c", {}), "a sequence of Preparation"),
+        ("design", "staging", ("x",), ("c", {}), "a sequence of Preparation"),
         ("design", "operations", 1.5, (PROBLEM,), "whole number"),
+        ("backend", "library", None, ("gemm",), "str"),
         ("design", "bytes_touched", None, (PROBLEM, {}), "whole number"),
         ("problem_source", "open", None, ("model",), "OpenModel"),
     ],
@@ -189,6 +192,20 @@ def test_a_preparation_is_at_arms_length(brought: Make) -> None:
         one.prepared_bytes((3,), {})
     with pytest.raises(XpuPluginError, match="whole numbers"):
         one.sizes((3,), {})
+
+
+def test_everything_that_runs_before_a_launch_is_at_arms_length(brought: Make) -> None:
+    stages = [
+        concrete(Preparation, argument=name, prepared_bytes=gives(None)) for name in ("w", "x")
+    ]
+    for given in (stages, tuple(stages)):
+        found = brought("design", staging=gives(given)).staging("c", {})
+        assert [each.argument for each in found] == ["w", "x"]
+        for one in found:
+            with pytest.raises(XpuPluginError, match=r"prepared_bytes\(\) gave None"):
+                one.prepared_bytes((3,), {})
+    with pytest.raises(XpuPluginError, match=r"staging\(\) gave .*; it must be a sequence"):
+        brought("design", staging=gives(stages[0])).staging("c", {})
 
 
 def test_the_launch_of_an_added_source_is_its_own_plugins(plugin: Make, design: Make) -> None:

@@ -22,7 +22,7 @@ from xpu.settings.schema import schemas
 CONFIG = shipped_directory()
 NAMES = ("families", "rules", "buckets", "probes")
 PROBED = {f"q{bits}k_{shape}" for bits in (4, 5, 6) for shape in ("tile", "matvec")}
-FAMILIES = PROBED | {f"q{bits}k_cols" for bits in (4, 5, 6)}
+FAMILIES = PROBED | {f"q{bits}k_{kind}" for bits in (4, 5, 6) for kind in ("cols", "library")}
 
 
 def _schema(name: str) -> dict[str, Any]:

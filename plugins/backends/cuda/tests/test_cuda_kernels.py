@@ -30,10 +30,10 @@ def members() -> Iterator[KernelUnit]:
             continue
         for member in family.members:
             if not member.dialects or DIALECT in member.dialects:
-                yield member_unit(family, registry.design(family.design), source, member)
-                staging = registry.staging_for(family.design, DIALECT, member.parameters)
-                if staging is not None:
-                    yield staging_unit(family, member, staging.source(DIALECT))
+                if source.routine is None:
+                    yield member_unit(family, registry.design(family.design), source, member)
+                for staging in registry.staging_for(family.design, DIALECT, member.parameters):
+                    yield staging_unit(family, member, staging, DIALECT)
         preparation = registry.preparation_for(family.design, DIALECT)
         if preparation is not None:
             yield preparation_unit(family, preparation)

@@ -56,6 +56,12 @@ class CudaBackend(Backend):
 
         return CudaCompiler(find_nvrtc())
 
+    def library(self, routine: str) -> str:
+        """Return name and version of the library that has a routine; see `blas.library`."""
+        from xpu_backend_cuda.blas import library
+
+        return library(routine)
+
     def devices(self) -> Sequence[DeviceFacts]:
         """Return the facts of every device, in the driver's order."""
         from xpu_backend_cuda.facts import all_facts

@@ -13,6 +13,7 @@ import attrs
 from xpu.errors import XpuLaunchException
 from xpu.spec import Device, DeviceArray, Launch, LoadedKernel
 from xpu_backend_cuda.arrays import import_array
+from xpu_backend_cuda.blas import CudaRoutine
 from xpu_backend_cuda.context import Context
 from xpu_backend_cuda.driver import checked
 from xpu_backend_cuda.facts import bus_id, facts_of
@@ -43,12 +44,14 @@ class _Open:
     pool: Pool
     modules: Modules
     timers: list[EventTimer] = attrs.field(factory=list)
+    routines: dict[str, CudaRoutine] = attrs.field(factory=dict)
 
     def close(self) -> None:
         # A kernel may still run; when that failed there is nothing left to wait for.
         self.context.quietly(lambda cu: cu.cuCtxSynchronize())
         for timer in self.timers:
             timer.close()
+        self.routines.clear()
         self.pool.close()
         self.modules.clear()
 
@@ -102,6 +105,20 @@ class CudaDevice(Device):
             It is no code for this device, or does not define the entry.
         """
         return self._opened().modules.load(code, entry)
+
+    def routine(self, name: str) -> CudaRoutine:
+        """Return a routine of cuBLAS, the same one at every call.
+
+        Raises
+        ------
+        XpuLaunchException
+            There is no such routine, or no cuBLAS.
+        """
+        with self._lock:
+            one = self._opened()
+            if name not in one.routines:
+                one.routines[name] = CudaRoutine(name, one.context, one.pool.allocate)
+            return one.routines[name]
 
     def import_array(self, value: Any, *, writable: bool) -> DeviceArray:
         """Take a caller's array without a copy; see `arrays.import_array`."""
@@ -170,7 +187,9 @@ class CudaDevice(Device):
         sizes: Sequence[int],
         stream: Any = None,
     ) -> Callable[[], None]:
-        """Pack one launch; see `launch.packed`."""
+        """Pack one launch; see `launch.packed` and, of a library, `CudaRoutine.packed`."""
+        if isinstance(kernel, CudaRoutine) and kernel.context.index == self.context.index:
+            return kernel.packed(buffers, sizes, stream)
         return packed(self.context, kernel, launch, buffers, sizes, stream)
 
     def synchronize(self) -> None:

@@ -64,6 +64,12 @@ class EmulatorBackend(Backend):
 
         return EmulatorCompiler(find_toolchain(), self._facts.wave_width or 0)
 
+    def library(self, routine: str) -> str:
+        """Return name and version of the library that has a routine; see `library.library`."""
+        from xpu_backend_emulator.library import library
+
+        return library(routine)
+
     def devices(self) -> Sequence[DeviceFacts]:
         """Return the facts of the one emulated part."""
         return (self._facts,)

@@ -12,7 +12,7 @@ from xpu.errors import XpuLaunchException
 from xpu.model import DeviceFacts
 from xpu.spec import Device, DeviceArray, Launch, LoadedKernel, TimerTier
 from xpu_backend_emulator import code as objects
-from xpu_backend_emulator import memory
+from xpu_backend_emulator import library, memory
 from xpu_backend_emulator.arena import ARENA, STACK_BYTES
 from xpu_backend_emulator.faults import message
 from xpu_backend_emulator.timer import EmulatorTimer
@@ -55,6 +55,16 @@ class EmulatorDevice(Device):
                 f"kernel {entry!r} cannot be loaded from {code}: {error}; remove that file and "
                 "build it again"
             ) from error
+
+    def routine(self, name: str) -> library.EmulatorRoutine:
+        """Return a routine of the host's library.
+
+        Raises
+        ------
+        XpuLaunchException
+            There is no such routine.
+        """
+        return library.EmulatorRoutine(name)
 
     def import_array(self, value: Any, *, writable: bool) -> DeviceArray:
         """Take a caller's array without a copy; see `memory.import_array`."""
@@ -103,6 +113,8 @@ class EmulatorDevice(Device):
             The part cannot make this launch. Each call of the result raises it for the
             first fault that a check finds; the launch is over then.
         """
+        if isinstance(kernel, library.EmulatorRoutine):
+            return library.packed(kernel, buffers, sizes)
         if not isinstance(kernel, EmulatorKernel):
             raise XpuLaunchException(f"kernel {kernel.entry!r} was not loaded by this backend")
         code = kernel.code

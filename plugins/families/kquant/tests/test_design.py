@@ -7,12 +7,13 @@ import pytest
 
 from xpu.errors import XpuConfigError
 from xpu.model import Problem
-from xpu.spec import Design, Launch
+from xpu.spec import GEMM_NT_BF16, Design, Launch
 from xpu_family_kquant import plugin, reference
 from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
+from xpu_family_kquant.library import QGemmLibrary
 from xpu_family_kquant.qmatvec_cols import QMatVecCols
 
-DESIGNS = (QGemmTile(), QMatVec(), QMatVecCols())
+DESIGNS = (QGemmTile(), QMatVec(), QMatVecCols(), QGemmLibrary())
 CONSTANTS = {"format": "q6_k"}
 
 
@@ -24,14 +25,15 @@ def design(request: pytest.FixtureRequest) -> Design:
 
 def test_the_door_brings_all() -> None:
     names = [design.name for design in plugin.xpu_designs()]
-    assert names == ["qgemm_tile", "qmatvec", "qmatvec_cols"]
+    assert names == ["qgemm_tile", "qmatvec", "qmatvec_cols", "qgemm_library"]
 
 
 def test_sources_hold_all_that_they_include(design: Design) -> None:
     preparation = design.preparation
     assert preparation is not None
     for dialect in design.dialects():
-        for source in (design.source(dialect), preparation.source(dialect)):
+        for one in (design, preparation, *design.staging(dialect, {"widen": 1})):
+            source = one.source(dialect)
             text = source.text + "".join(source.includes.values())
             lines = [line for line in text.splitlines() if line.startswith('#include "')]
             named = {line.split('"')[1] for line in lines}
@@ -83,6 +85,21 @@ def test_launches_cover_the_result() -> None:
     assert QMatVecCols().launch("simt", vector, few) == Launch((1, 2, 1), (128, 1, 1), 16 * 3360)
     assert QGemmTile().launch("c", {"tile_m": 4}, problem) == Launch()
     assert QMatVec().launch("c", {"rows": 4}, problem) == Launch()
+
+
+def test_what_a_library_multiplies_is_staged_in_bfloat16() -> None:
+    design = QGemmLibrary()
+    assert design.source("simt").routine == GEMM_NT_BF16
+    assert design.launch("simt", {}, Problem(m=5, n=33, k=512)) == Launch()
+    weights, x = design.staging("simt", {})
+    raws = {"weights": (33, 3 * 210), "x": (5, 768)}
+    assert [weights.argument, x.argument] == list(raws)
+    assert weights.sizes(raws["weights"], CONSTANTS) == (33, 768)
+    assert weights.prepared_bytes(raws["weights"], CONSTANTS) == 33 * 768 * 2
+    assert weights.launch("simt", raws["weights"], CONSTANTS).grid == (3, 2, 1)
+    assert x.sizes(raws["x"], CONSTANTS) == (5, 768)
+    assert x.prepared_bytes(raws["x"], CONSTANTS) == 5 * 768 * 2
+    assert x.launch("simt", raws["x"], CONSTANTS).grid == (2, 1, 1)
 
 
 def test_the_right_result_passes_and_wrong_ones_do_not(

@@ -8,7 +8,7 @@ Called by the core through `xpu.spec`; names no backend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Final
 
@@ -205,11 +205,11 @@ class QGemmTile(_QuantDesign):
     name = "qgemm_tile"
     parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen", "threads", "stages")
 
-    def staging(self, dialect: str, member: Mapping[str, int]) -> Preparation | None:
+    def staging(self, dialect: str, member: Mapping[str, int]) -> Sequence[Preparation]:
         """Return what brings x into the form that a member in `simt` multiplies."""
         if dialect != simt.DIALECT:
-            return None
-        return StagedHalves() if member["widen"] else StagedBytes()
+            return ()
+        return (StagedHalves(),) if member["widen"] else (StagedBytes(),)
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return grid, block and dynamic shared memory of a member in `simt`."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from xpu.spec import Design, hookimpl
 from xpu_family_kquant.design import QGemmTile, QMatVec
+from xpu_family_kquant.library import QGemmLibrary
 from xpu_family_kquant.qmatvec_cols import QMatVecCols
 
 XPU_SPEC_VERSION: Final = 1
@@ -14,5 +15,5 @@ XPU_SPEC_VERSION: Final = 1
 
 @hookimpl
 def xpu_designs() -> Iterable[Design]:
-    """Bring the tiled product, the matrix-vector product and the one for a few rows."""
-    return (QGemmTile(), QMatVec(), QMatVecCols())
+    """Bring the products: in tiles, with a vector, with a few rows, and by a library."""
+    return (QGemmTile(), QMatVec(), QMatVecCols(), QGemmLibrary())

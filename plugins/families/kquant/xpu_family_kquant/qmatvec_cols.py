@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xpu.errors import XpuConfigError
@@ -46,9 +46,9 @@ class QMatVecCols(QMatVec):
             return f"m = {problem.m} is not within 1 to {MOST_ROWS}"
         return super().check_problem(problem, constants)
 
-    def staging(self, dialect: str, member: Mapping[str, int]) -> Preparation | None:
+    def staging(self, dialect: str, member: Mapping[str, int]) -> Sequence[Preparation]:
         """Return what brings x to 8 bits."""
-        return StagedBytes()
+        return (StagedBytes(),)
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return grid and block of a member."""

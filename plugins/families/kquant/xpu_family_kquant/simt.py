@@ -20,7 +20,7 @@ GROUP: Final = 16
 WIDEST_LOAD_BYTES: Final = 16
 """What activations are aligned to where a kernel reads them as they are given."""
 
-_BLOCK_K: Final = 256
+BLOCK_K: Final = 256
 _THREADS: Final = 256
 _MOST_BLOCKS: Final = 4096
 """Blocks of the repacking kernel: each of its threads takes words in turn."""
@@ -51,7 +51,7 @@ def source(name: str) -> KernelSource:
 
 def record_bytes(weight_format: str) -> int:
     """Return the bytes of a row's block in 8 bits. Source: ``kernels/simt/bytes.h``."""
-    return _BLOCK_K + 4 * _SUBS[weight_format] + 16
+    return BLOCK_K + 4 * _SUBS[weight_format] + 16
 
 
 def prepare_launch(prepared_bytes: int) -> Launch:
@@ -69,7 +69,7 @@ def tile_launch(member: Mapping[str, int], problem: Problem) -> Launch:
         Its parameters. `splits`, where it is given, is the number of parts of k, taken as at
         most the blocks of k. With more than one every part adds its share to a cleared y.
     """
-    splits = max(1, min(member.get("splits", 1), problem.k // _BLOCK_K))
+    splits = max(1, min(member.get("splits", 1), problem.k // BLOCK_K))
     return Launch(
         grid=(-(-problem.n // member["tile_n"]), -(-problem.m // member["tile_m"]), splits),
         block=(member["threads"], 1, 1),

@@ -1,0 +1,78 @@
+"""The compiler half of a backend: source in, a code object and what it says of itself out.
+
+It works with no device present. The core gives it units and keeps what it makes by content.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from xpu.errors import XpuBuildError
+from xpu.model import BufferAccess, KernelFacts, Operation
+from xpu.spec.design import Argument
+
+
+@attrs.frozen
+class KernelUnit:
+    """One kernel to compile: a member of a design with its constants.
+
+    Attributes
+    ----------
+    kernel
+        Its name in messages and manifests, for instance ``q4k_tile.r8x16``.
+    entry
+        The symbol to be defined (``XPU_ENTRY``).
+    text, includes
+        The source, and the files that it may include, by name.
+    defines
+        Macros by name: parameters and constants.
+    arguments
+        The buffers that the kernel takes, in order.
+    """
+
+    kernel: str
+    entry: str
+    text: str
+    includes: Mapping[str, str]
+    defines: Mapping[str, str]
+    arguments: tuple[Argument, ...] = ()
+
+
+@attrs.frozen
+class CompiledCode:
+    """What a compiler made of a unit: the code object and what was read from it."""
+
+    code: bytes
+    facts: KernelFacts
+    buffers: tuple[BufferAccess, ...] = ()
+    operations: tuple[Operation, ...] = ()
+
+
+class Compiler(ABC):
+    """The compiler half. It needs no device."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Compiler and version; part of what a cached build rests on."""
+
+    @abstractmethod
+    def native_target(self) -> str:
+        """Name the target of this machine's device."""
+
+    @abstractmethod
+    def fingerprint(self, target: str) -> str:
+        """Return a text that changes when the code for a target would: flags and prelude."""
+
+    @abstractmethod
+    def compile(
+        self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
+    ) -> Sequence[CompiledCode | XpuBuildError]:
+        """Compile units for a target, in one batch where that is cheaper.
+
+        A unit that fails is an `XpuBuildError` in its place, not an exception: the others
+        work on. `deadline_s` bounds each unit, in seconds.
+        """
