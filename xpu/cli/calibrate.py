@@ -53,19 +53,21 @@ def calibrate(
         if show:
             _print(_serving(calibrator), [], as_json)
             return
-        measured = _measured(calibrator, out)
+        path = out or Calibrations().path_of(calibrator.key)
+        earlier = Calibrations().at(path, calibrator.key)
+        measured = _measured(calibrator, earlier, path)
         failed = [one.figure for one in measured if one.value is None]
         if len(failed) == len(measured):
             raise XpuError(f"nothing could be measured: {measured[0].note}")
-        path = out or Calibrations().path_of(calibrator.key)
-        _print(CalibrationFile(_record(calibrator, measured), path, False), measured, as_json)
+        record = _record(calibrator, measured, earlier)
+        _print(CalibrationFile(record, path, False), measured, as_json)
         if not as_json:
             _say_what_serves(calibrator, path)
     if failed:
         ctx.exit(1)
 
 
-def _measured(calibrator: Calibrator, out: Path | None) -> list[Measurement]:
+def _measured(calibrator: Calibrator, earlier: Calibration | None, path: Path) -> list[Measurement]:
     """Measure, and keep what there is after each figure: an interruption loses none."""
     from rich.console import Console
 
@@ -80,15 +82,19 @@ def _measured(calibrator: Calibrator, out: Path | None) -> list[Measurement]:
         for one in calibrator.measure():
             measured.append(one)
             if one.value is not None:
-                Calibrations().keep(_record(calibrator, measured), out)
+                Calibrations().keep(_record(calibrator, measured, earlier), path)
             if status is not None:
                 status.update(f"{len(measured)} measured, {one.figure}")
     return measured
 
 
-def _record(calibrator: Calibrator, measured: Iterable[Measurement]) -> Calibration:
+def _record(
+    calibrator: Calibrator, measured: Iterable[Measurement], earlier: Calibration | None
+) -> Calibration:
+    """Return what was measured, with the earlier figures that this run has not (yet) measured."""
     figures = {one.figure: one.value for one in measured if one.value is not None}
-    return Calibration(calibrator.key, figures, datetime.now().astimezone().date().isoformat())
+    day = datetime.now().astimezone().date().isoformat()
+    return Calibration(calibrator.key, figures, day).completed(earlier)
 
 
 def _serving(calibrator: Calibrator) -> CalibrationFile:

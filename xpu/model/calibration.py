@@ -73,6 +73,16 @@ class Calibration:
     figures: Mapping[str, float] = attrs.field(converter=_figures)
     measured: str = ""
 
+    def completed(self, earlier: Calibration | None) -> Calibration:
+        """Return this record with the figures of an earlier one that it lacks.
+
+        It is then as old as they are: the day is the earlier record's.
+        """
+        if earlier is None or earlier.figures.keys() <= self.figures.keys():
+            return self
+        figures = {**earlier.figures, **self.figures}
+        return Calibration(self.key, figures, earlier.measured)
+
     def share(self, figure: str | None, rate_per_s: float) -> float | None:
         """Return a rate as a share of a measured one; None where that was not measured."""
         peak = None if figure is None else self.figures.get(figure)

@@ -58,14 +58,16 @@ class Calibrations:
 
     def find(self, key: CalibrationKey) -> CalibrationFile | None:
         """Return the record that serves a device; None where nobody has measured it."""
-        for path in sorted(self.shipped.glob("*.toml")):
-            for record in _read(path):
-                if record.key == key:
-                    return CalibrationFile(record, path, is_shipped=True)
-        for record in _read(self.path_of(key)):
-            if record.key == key:
-                return CalibrationFile(record, self.path_of(key), is_shipped=False)
+        own = self.path_of(key)
+        for path in (*sorted(self.shipped.glob("*.toml")), own):
+            record = self.at(path, key)
+            if record is not None:
+                return CalibrationFile(record, path, is_shipped=path != own)
         return None
+
+    def at(self, path: Path, key: CalibrationKey) -> Calibration | None:
+        """Return the record of a key in a file; None where there is no such file or record."""
+        return next((record for record in _read(path) if record.key == key), None)
 
     def keep(self, record: Calibration, path: Path | None = None) -> Path:
         """Write a record, in the cache directory unless a path is given, and return where.

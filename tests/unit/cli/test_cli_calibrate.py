@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -193,6 +194,37 @@ def test_an_interruption_keeps_the_figures_that_were_finished(command, monkeypat
         assert command("calibrate")[0] == 130
     figures = json.loads(command("calibrate", "--show", "--json")[1])["figures"]
     assert {name for name, value in figures.items() if value is not None} == {"float32_per_s"}
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_an_interruption_takes_no_earlier_figure_away(command, monkeypatch, tmp_path, out) -> None:
+    place = ["--out", tmp_path / "record.toml"] if out else []
+    path = Path(json.loads(command("calibrate", "--json", *place)[1])["path"])
+    path.write_text(re.sub('measured = ".*"', 'measured = "2001-02-03"', path.read_text("utf-8")))
+
+    def interrupted(self, facts, step):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reading, "sized", interrupted)
+        patch.setattr(Peak, "operations", lambda self, problem: 3 * problem.n)
+        assert command("calibrate", *place)[0] == 130
+    record = tomllib.loads(path.read_text("utf-8"))
+    assert record["figures"] == {"float32_per_s": 3e9, "read_bytes_per_s": 8e9}
+    assert record["measured"] == "2001-02-03"
+    assert command("calibrate", *place)[0] == 0
+    record = tomllib.loads(path.read_text("utf-8"))
+    assert record["figures"] == {"float32_per_s": 1e9, "read_bytes_per_s": 8e9}
+    assert record["measured"] != "2001-02-03"
+
+
+def test_figures_of_another_key_are_replaced(command, tmp_path) -> None:
+    path = tmp_path / "record.toml"
+    command("calibrate", "--out", path)
+    text = path.read_text("utf-8").replace('driver = "7"', 'driver = "6"')
+    path.write_text(text.replace("[figures]", "[figures]\nlatency_ns = 5.0"))
+    assert command("calibrate", "--out", path)[0] == 0
+    assert "latency_ns" not in tomllib.loads(path.read_text("utf-8"))["figures"]
 
 
 def test_wrong_usage_and_a_place_that_cannot_be_written_are_named(command, tmp_path) -> None:
