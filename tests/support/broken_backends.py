@@ -428,6 +428,18 @@ class ALaunchIsMadeOnce(Base):
     device_class = Once
 
 
+class Keeps(NullDevice):
+    """Clears no result before a launch."""
+
+    def launcher(self, kernel, launch, buffers, sizes, stream=None):
+        launch = attrs.evolve(launch, clears_result=False)
+        return super().launcher(kernel, launch, buffers, sizes, stream)
+
+
+class ResultsAreNotCleared(Base):
+    device_class = Keeps
+
+
 class Early(NullDevice):
     """Packs what the inputs hold, and not where they are."""
 
@@ -616,6 +628,7 @@ FOUND = {
     TooMuchIsWritten: {"test_nothing_but_the_result_is_written"},
     ALaunchIsMadeOnce: {REPEATED},
     InputsAreCopiedOnce: {REPEATED},
+    ResultsAreNotCleared: {"test_a_result_is_cleared_before_each_launch_that_says_so"},
     AKernelEndsItsProcess: {RUNS},
     OneThreadOnly: {THREADS},
     TheClockIsFast: {"test_the_clock_agrees_with_the_hosts"},

@@ -29,6 +29,8 @@ def run(launch):
             right += 0 * right.sum()
         case "4":
             raise RuntimeError("no")
+        case "6" if launch.launch.grid[2] > 1:  # its parts are added to what is there
+            right = y.reshape(m, n) + right
         case "5" if "update" in launch.kernel:
             right = y.reshape(m, n)
     if "update" in launch.kernel:
@@ -57,11 +59,20 @@ class AsItIs(Preparation):
         return 4 * raw_shape[0]
 
 
+def split_launch(clears):
+    def launch(self, dialect, member, problem):
+        parts = member.get("splits", 1)
+        return Launch(grid=(1, 1, parts), clears_result=clears and parts > 1)
+
+    return launch
+
+
 class Right(Design):
     name = "scaled"
     parameters = ("mode", "step")
     problem = ("m", "n")
     preparation = AsItIs()
+    launch = split_launch(clears=True)
     arguments = (
         Argument("w", "float32", "read"),
         Argument("x", "float32", "read"),
@@ -97,7 +108,7 @@ class Base:
     design = Right
     family = "scaled"
     keys = ""
-    members = ("mode = 0",)
+    members = ("mode = 6",)
 
     @hookimpl
     def xpu_backends(self):
@@ -236,6 +247,7 @@ class DoesNotPrepare(AsItIs):
         return KernelSource(dialect, "#error no")
 
 
+PARTS = "test_parts_of_k_add_up_to_the_result"
 VERIFY = "test_a_wrong_result_is_noticed"
 RIGHT = "test_every_member_is_right"
 DATA = "test_data_have_the_shapes_and_are_fresh"
@@ -266,6 +278,7 @@ FOUND = {
     plugin("AMemberLeavesOneOut", members=("mode = 0", "mode = 2")): {RIGHT},
     plugin("AMemberMixesRows", members=("mode = 0", "mode = 3")): {NAN},
     plugin("AMemberRaises", members=("mode = 0", "mode = 4")): {RIGHT},
+    with_design("PartsAreNotCleared", launch=split_launch(clears=False)): {PARTS},
     plugin("TwoMembersAreOne", members=("mode = 0", "mode = 0")): {
         "test_no_two_members_are_the_same"
     },

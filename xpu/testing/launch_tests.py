@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+import attrs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -69,6 +70,26 @@ class LaunchTests(BackendFixtures):
         assert bool((after[:_GUARD] == 0xFF).all()), "written before the result"
         assert bool((after[-_GUARD:] == 0xFF).all()), "written behind the result"
         assert table.are_inputs_whole(), "an input was written"
+
+    @pytest.mark.parametrize("n", [1, 4099])
+    def test_a_result_is_cleared_before_each_launch_that_says_so(
+        self, bench: Workbench, device: Device, rng: np.random.Generator, n: int
+    ) -> None:
+        problem, x = Problem(n=n), rng.standard_normal(n, dtype=np.float32)
+        kernel = bench.load(device, "kit_in_place", None, problem)
+        launch = attrs.evolve(bench.launch("kit_in_place", problem), clears_result=True)
+        slab, taken = device.allocate(x.nbytes + 2 * _GUARD, poisoned=True), device.from_host(x)
+        result = part(slab, _GUARD, x.nbytes)
+        run = device.launcher(kernel, launch, [taken, result], [n])
+        for again in range(2):
+            run()
+            device.synchronize()
+            after = device.to_host(slab)
+            # The kernel adds x to its result, and that was zeros.
+            inside = after[_GUARD:-_GUARD].view(np.float32)
+            assert np.array_equal(inside, x), f"launch {again} with clears_result"
+        around = np.concatenate([after[:_GUARD], after[-_GUARD:]])
+        assert bool((around == 0xFF).all()), "cleared beyond the result"
 
     def test_a_packed_launch_reads_what_its_memory_holds_each_time(
         self, bench: Workbench, device: Device, rng: np.random.Generator

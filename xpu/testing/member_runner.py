@@ -73,8 +73,26 @@ class MemberRunner:
             if isinstance(result, Called) and result.library is None
         }
 
-    def run(self, family: Family, member: str, problem: Problem, inputs: Arrays) -> dict[str, Any]:
-        """Run a member once on poisoned outputs and return what is written or updated."""
+    def is_split(self, family: Family, member: str, problem: Problem, splits: int) -> bool:
+        """Whether a launch is another one when it is told of so many parts of k."""
+        whole, parts = (
+            self._registry.launch_for(family.design, self.backend.dialect, parameters, problem)
+            for parameters in (_told(family, member, None), _told(family, member, splits))
+        )
+        return whole != parts
+
+    def run(
+        self,
+        family: Family,
+        member: str,
+        problem: Problem,
+        inputs: Arrays,
+        splits: int | None = None,
+    ) -> dict[str, Any]:
+        """Run a member once on poisoned outputs and return what is written or updated.
+
+        With `splits` it is launched as where the rules recorded that number of parts of k.
+        """
         design = self._registry.designs[family.design]
         chosen = family.member(member)
         assert chosen is not None
@@ -83,9 +101,8 @@ class MemberRunner:
         if isinstance(built, XpuBuildError) or self.compile_faults(family, ()):
             skip_for("does not compile", f"{family.name}.{member}", COMPILES)
         where = f"{built.kernel} on {problem.key}, backend {self.backend.name!r}"
-        arm = arm_of(
-            self._registry, family, self.backend.dialect, chosen.parameters, problem, built
-        )
+        told = _told(family, member, splits)
+        arm = arm_of(self._registry, family, self.backend.dialect, told, problem, built)
         job = trial_job(self._subject(family, design, problem, inputs), arm)
         try:
             results = self._worker.run(job)
@@ -117,6 +134,13 @@ class MemberRunner:
             preparation=preparer.arm(raw),
             prepared_bytes=preparer.prepared_bytes(raw),
         )
+
+
+def _told(family: Family, member: str, splits: int | None) -> dict[str, int]:
+    """Return what a launch is told of a member."""
+    chosen = family.member(member)
+    assert chosen is not None
+    return {**chosen.parameters, **({} if splits is None else {"splits": splits})}
 
 
 def written(design: Design) -> list[Argument]:

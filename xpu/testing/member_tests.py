@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _LOOKS: Final = 16
 """How often half a wrong result has to be noticed: a look at one element passes once in 65,536."""
 
+_PARTS: Final = 3
+"""Parts of k to try: a number that seldom divides the blocks of k, so that parts differ."""
+
 
 @attrs.frozen(eq=False)
 class Result:
@@ -90,6 +93,23 @@ class MemberTests(Suite):
                 assert fault == "", f"{member} on {problem.key}: {fault}"
             after = {name: array.tobytes() for name, array in inputs.items()}
             assert after == before, "verify changed its inputs"
+
+    def test_parts_of_k_add_up_to_the_result(
+        self, case: Case, runner: MemberRunner, rng: np.random.Generator
+    ) -> None:
+        split = {
+            member: problem
+            for problem in case.problems  # the last one that is split
+            for member in launchable(runner, case, problem)
+            if runner.is_split(case.family, member, problem, _PARTS)
+        }
+        if not split:
+            pytest.skip(f"parts of k: no launch of {case.design.name!r} heeds 'splits'")
+        for member, problem in split.items():
+            inputs = dict(case.design.data(problem, case.family.constants, rng))
+            outputs = runner.run(case.family, member, problem, inputs, _PARTS)
+            fault = judged(case, Result(problem, inputs, outputs), rng)
+            assert fault == "", f"{member} on {problem.key} in {_PARTS} parts of k: {fault}"
 
     @pytest.mark.parametrize("how", ["poison", "nan", "zero", "shifted", "scaled", "half"])
     def test_a_wrong_result_is_noticed(

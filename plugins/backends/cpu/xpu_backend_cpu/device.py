@@ -132,8 +132,11 @@ class CpuDevice(Device):
             )
         )
         run = self._pool.launch
+        cleared = buffers[-1] if launch.clears_result else None
 
         def call() -> None:
+            if cleared is not None:
+                ctypes.memset(cleared.address, 0, cleared.nbytes)
             if run(plan):
                 raise XpuLaunchException(
                     f"kernel {kernel.entry!r}: its scratch memory cannot be had for sizes "

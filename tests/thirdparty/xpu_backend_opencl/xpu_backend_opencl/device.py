@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.generic]
 
 _GROUP: Final = 64
+_ZERO: Final = np.zeros(1, np.uint8)
 """Work-items of a group where neither launch nor kernel states it."""
 
 
@@ -150,9 +151,13 @@ class OpenClDevice(Device):
         whole, group = self._range(kernel, launch)
         ready, held = self._packed(kernel, launch, buffers, sizes)
         recorder, must_wait = self._recorder, self._is_host and stream is None
+        cleared = held[len(buffers) - 1] if launch.clears_result else None
+        nbytes = buffers[-1].nbytes if launch.clears_result else 0
 
         def call(_held: object = held) -> None:
             with _named(f"kernel {kernel.entry!r}"):
+                if cleared is not None:
+                    cl.enqueue_fill_buffer(queue, cleared, _ZERO, 0, nbytes)
                 event = cl.enqueue_nd_range_kernel(queue, ready, whole, group)
                 if recorder.events is not None:
                     recorder.events.append(event)
