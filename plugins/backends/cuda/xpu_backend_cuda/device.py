@@ -46,9 +46,13 @@ class _Open:
     timers: list[EventTimer] = attrs.field(factory=list)
     routines: dict[str, CudaRoutine] = attrs.field(factory=dict)
 
-    def close(self) -> None:
+    def wait(self) -> None:
         # A kernel may still run; when that failed there is nothing left to wait for.
         self.context.quietly(lambda cu: cu.cuCtxSynchronize())
+
+    def give_back(self) -> None:
+        # Also a finalizer, at any moment: to wait for the context would end a capture that
+        # somebody has under way. The driver itself lets work end that uses what it frees.
         for timer in self.timers:
             timer.close()
         self.routines.clear()
@@ -82,7 +86,7 @@ class CudaDevice(Device):
             context, Pool(context, self.facts.memory_bytes or 0), Modules(context, self.facts)
         )
         # Called once, by `close` or when nobody has the device any more.
-        self._close = weakref.finalize(self, self._open.close)
+        self._close = weakref.finalize(self, self._open.give_back)
         self._close.atexit = False
 
     @property
@@ -238,7 +242,9 @@ class CudaDevice(Device):
 
     def close(self) -> None:
         """Give everything back but what callers still hold: their arrays stay valid."""
-        self._open = None
+        one, self._open = self._open, None
+        if one is not None:
+            one.wait()
         self._close()
 
     def _opened(self) -> _Open:

@@ -140,6 +140,30 @@ def test_a_device_that_nobody_has_gives_everything_back(fake, code) -> None:
     assert (fake.memory, fake.modules, fake.retained) == ({}, 0, [0, 0])
 
 
+def test_a_device_that_nobody_has_waits_for_nothing(fake, code) -> None:
+    """To wait for the context would end a capture that another library has under way."""
+    from xpu_backend_cuda.device import CudaDevice
+
+    device = CudaDevice(0)
+    device.load(code, "copy")
+    device.timer().bracket_ns([])
+    device.allocate(100)
+    fake.calls.clear()
+    del device
+    gc.collect()
+    assert "cuMemFree" in fake.calls
+    assert not {"cuCtxSynchronize", "cuStreamSynchronize"} & set(fake.calls)
+
+
+def test_closing_waits_before_anything_is_freed(fake, opened, code) -> None:
+    opened.load(code, "copy")
+    opened.allocate(100)
+    fake.calls.clear()
+    opened.close()
+    freed = [fake.calls.index(name) for name in ("cuMemFree", "cuModuleUnload")]
+    assert fake.calls.index("cuCtxSynchronize") < min(freed)
+
+
 def test_a_closed_device_says_so(opened) -> None:
     opened.close()
     for call in (lambda: opened.allocate(1), opened.synchronize, opened.timer):
