@@ -128,9 +128,15 @@ class Replay:
             *_, nodes = checked(cu.cuGraphGetNodes(graph, 0), "a graph cannot be read")
             if int(nodes) < len(launches) + 2:
                 raise NotCaptured("the launches go to another stream")
-            return checked(cu.cuGraphInstantiate(graph, 0), "a graph cannot be made")
+            executable = checked(cu.cuGraphInstantiate(graph, 0), "a graph cannot be made")
         finally:
             cu.cuGraphDestroy(graph)
+        # Else its first replay would bring it to the device, and that one is timed.
+        code = cu.cuGraphUpload(executable, stream)[0]
+        if code:
+            self._context.quietly(lambda cu: cu.cuGraphExecDestroy(executable))
+            checked((code,), "a graph cannot be brought to the device")
+        return executable
 
     def _capture(self, stream: int, launches: Launches) -> Any:
         cu, events = self._context.cu, self._events

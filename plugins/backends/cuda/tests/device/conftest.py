@@ -237,7 +237,7 @@ class FakeDriver:
 
     # ---- code ----
     def cuModuleLoadData(self, image):
-        if not image.startswith((b"code", b"\n.version")):
+        if not image.startswith((b"code", b"\n.version", b"\x7fELF")):
             return Code(200), None
         self.modules += 1
         return self._new()
@@ -303,6 +303,10 @@ class FakeDriver:
         executable = self._new()
         self.executables[executable] = self.graphs[graph]
         return executable
+
+    def cuGraphUpload(self, executable, stream):
+        assert executable in self.executables
+        return (Code(0),)
 
     def cuGraphDestroy(self, graph):
         del self.graphs[graph]

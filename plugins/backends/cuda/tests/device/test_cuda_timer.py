@@ -104,6 +104,27 @@ def test_the_same_launches_are_captured_once(fake, make) -> None:
     assert (fake.graphs, fake.executables) == ({}, {})
 
 
+def test_a_graph_is_on_the_device_before_its_first_replay(fake, make) -> None:
+    timer = make()
+    launches = timer.pack(2)
+    timer.bracket_ns(launches)
+    fake.calls.clear()
+    timer.bracket_ns(launches[:1] * 20)
+    made, brought, replayed = (
+        fake.calls.index(f"cuGraph{what}") for what in ("Instantiate", "Upload", "Launch")
+    )
+    assert made < brought < replayed
+    fake.calls.clear()
+    timer.bracket_ns(launches[:1] * 20)
+    assert "cuGraphUpload" not in fake.calls
+    kept = len(fake.executables)
+    fake.fails["cuGraphUpload"] = 2
+    with pytest.raises(XpuLaunchException, match="cannot be brought to the device"):
+        timer.bracket_ns(launches[1:] * 20)
+    assert len(fake.executables) == kept
+    timer.close()
+
+
 def test_graphs_of_launches_that_are_gone_are_given_back(fake, make) -> None:
     timer = make()
     for _ in range(3 * ways._MOST_GRAPHS):
