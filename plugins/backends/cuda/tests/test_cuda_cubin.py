@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from xpu.spec import CompiledCode
-from xpu_backend_cuda.cubin import kernel_facts
+from xpu_backend_cuda.cubin import kernel_facts, parameter_bytes
 
 pathfinder = pytest.importorskip("cuda.pathfinder", reason="the extra 'cuda' is not installed")
 
@@ -94,6 +94,20 @@ def test_figures_are_those_of_an_independent_reader(built, tmp_path, name, targe
         said(tool("cuobjdump"), "-elf", str(path)),
     )
     assert {int(bound, 16) for bound in bounds} == {facts.pinned_block} == {THREADS[name]}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_parameters_are_those_of_an_independent_reader(built, compiler, unit, tmp_path, target):
+    text = "XPU_KERNEL(xpu::global<float> y, int32_t a, uint8_t b, int64_t n) { y[n] = a + b; }"
+    (mixed,) = compiler.compile([unit(text, XPU_THREADS=32)], target, deadline_s=60)
+    path = tmp_path / "kernel.cubin"
+    for code, sizes in ((built("shared", target), (8, 8)), (mixed, (8, 4, 1, 8))):
+        assert parameter_bytes(code.code, "kernel_under_test") == sizes
+        path.write_bytes(code.code)
+        listed = said(tool("cuobjdump"), "-elf", str(path))
+        told = re.findall(r"Ordinal : 0x(\w+)\s+Offset\s*: 0x\w+\s+Size\s*: 0x(\w+)", listed)
+        assert sorted((int(at, 16), int(size, 16)) for at, size in told) == [*enumerate(sizes)]
+    assert parameter_bytes(b"\n.version 6.3", "kernel_under_test") is None
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -21,9 +21,12 @@ _HEADER: Final = struct.Struct("<4s36xQ10xHHH")
 """Magic, where the section headers lie, their size, their number, the one with the names."""
 _SECTION: Final = struct.Struct("<I20xQQ24x")
 """Where a section's name stands, where the section lies, and its size."""
+_MAGIC: Final = b"\x7fELF"
 _MAX_THREADS: Final = 0x05
+_PARAMETER: Final = 0x17
 _SIZED: Final = 0x04
-"""An attribute of ``.nv.info`` and a form. Source: ``cuobjdump -elf``, EIATTR_MAX_THREADS and
+"""Attributes of ``.nv.info`` and a form. Source: ``cuobjdump -elf``, EIATTR_MAX_THREADS,
+EIATTR_KPARAM_INFO (one for each parameter, whose last word has the size in its upper 14 bits) and
 EIFMT_SVAL: a size of 16 bits and as many bytes; every other form has 16 bits."""
 
 _ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
@@ -75,18 +78,37 @@ def _sections(code: bytes) -> Iterator[tuple[str, bytes]]:
         yield code[begin : code.index(b"\0", begin)].decode(), code[offset : offset + length]
 
 
+def parameter_bytes(code: bytes, entry: str) -> tuple[int, ...] | None:
+    """Return the size of each parameter of a kernel, in order; None when the code is no CUBIN."""
+    if not code.startswith(_MAGIC):
+        return None
+    info = dict(_sections(code)).get(f".nv.info.{entry}", b"")
+    found = {}
+    for attribute, value in _attributes(info):
+        if attribute == _PARAMETER:
+            _, ordinal, _, packed = struct.unpack("<IHHI", value)
+            found[ordinal] = packed >> 18
+    return tuple(found[ordinal] for ordinal in sorted(found))
+
+
 def _threads(info: bytes) -> int | None:
     """Return the most threads of a block, from the attributes of a kernel."""
+    for attribute, value in _attributes(info):
+        if attribute == _MAX_THREADS:
+            x, y, z = struct.unpack("<3I", value)
+            return int(x * y * z)
+    return None
+
+
+def _attributes(info: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the attributes of a kernel that have a size, with their bytes."""
     at = 0
     while at + 4 <= len(info):
-        form, attribute, value = struct.unpack_from("<BBH", info, at)
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
         at += 4
         if form == _SIZED:
-            if attribute == _MAX_THREADS:
-                x, y, z = struct.unpack_from("<3I", info, at)
-                return int(x * y * z)
-            at += value
-    return None
+            yield attribute, info[at : at + size]
+            at += size
 
 
 def _reported(log: str, entry: str) -> tuple[int | None, int | None, int | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from xpu.errors import XpuLaunchException
 from xpu.model import DeviceFacts
 from xpu.spec import Launch, LoadedKernel
 from xpu_backend_cuda.context import Context
+from xpu_backend_cuda.cubin import parameter_bytes
 from xpu_backend_cuda.driver import checked
 
 _MOST_PARAMETERS: Final = 1024
@@ -48,7 +50,14 @@ class CudaKernel(LoadedKernel):
         How many 64-bit parameters it takes; None where the driver cannot say.
     """
 
-    def __init__(self, entry: str, context: Context, module: _Module, facts: DeviceFacts) -> None:
+    def __init__(
+        self,
+        entry: str,
+        context: Context,
+        module: _Module,
+        facts: DeviceFacts,
+        sizes: Sequence[int] | None,
+    ) -> None:
         self.entry = entry
         self.context = context
         self._module = module  # must stay while the function is used
@@ -65,7 +74,8 @@ class CudaKernel(LoadedKernel):
             self.static_shared_bytes = self._attribute(cu, "SHARED_SIZE_BYTES")
             self.local_bytes = self._attribute(cu, "LOCAL_SIZE_BYTES")
             self._dynamic_bytes = self._attribute(cu, "MAX_DYNAMIC_SHARED_SIZE_BYTES")
-            self.parameters = self._parameters(cu)
+            sizes = self._asked(cu) if sizes is None else sizes
+        self.parameters = self._counted(sizes)
 
     def shape(self, launch: Launch) -> Shape:
         """Return a launch as the driver takes it, found possible once.
@@ -134,18 +144,29 @@ class CudaKernel(LoadedKernel):
         what = f"kernel {self.entry!r} does not say its {name}"
         return int(checked(cu.cuFuncGetAttribute(attribute, self.function), what))
 
-    def _parameters(self, cu: Any) -> int | None:
-        for index in range(_MOST_PARAMETERS):
-            code, *place = cu.cuFuncGetParamInfo(self.function, index)
+    def _asked(self, cu: Any) -> Sequence[int]:
+        """Ask the driver for what code that is no CUBIN does not say of its parameters.
+
+        One question too many is the only way to learn that there are no more, and an error that
+        tools for debugging report.
+        """
+        found: list[int] = []
+        while len(found) < _MOST_PARAMETERS:
+            code, *place = cu.cuFuncGetParamInfo(self.function, len(found))
             if code:
-                # Drivers before 12.4 cannot tell: their first answer is an error, too.
-                return index or None
-            if place[1] != 8:
+                break
+            found.append(place[1])
+        return found
+
+    def _counted(self, sizes: Sequence[int]) -> int | None:
+        for index, size in enumerate(sizes):
+            if size != 8:
                 raise XpuLaunchException(
-                    f"kernel {self.entry!r} takes {place[1]} bytes as parameter {index}; allowed "
+                    f"kernel {self.entry!r} takes {size} bytes as parameter {index}; allowed "
                     "are addresses and int64 sizes, of 8 bytes"
                 )
-        return None
+        # Drivers before 12.4 cannot tell: their first answer is an error, too.
+        return len(sizes) or None
 
 
 class _Module:
@@ -188,7 +209,8 @@ class Modules:
                 module = self._modules.get(digest)
                 if module is None:
                     module = self._modules[digest] = _Module(self._context, image, what)
-                kernel = CudaKernel(entry, self._context, module, self._facts)
+                sizes = parameter_bytes(image, entry)
+                kernel = CudaKernel(entry, self._context, module, self._facts, sizes)
                 self._kernels[digest, entry] = kernel
             return kernel
 

@@ -144,6 +144,21 @@ def test_code_that_cannot_be_loaded_is_refused_by_name(fake, opened, code, tmp_p
         opened.load(code, "copy")
 
 
+def test_a_cubin_says_itself_what_its_kernel_takes(fake, opened, compiler, unit, tmp_path) -> None:
+    """The driver could only be asked until it reports an error."""
+    texts = ("xpu::global<float> y, int64_t n", "xpu::global<float> y, int32_t n")
+    units = [unit(f"XPU_KERNEL({each}) {{ y[n] = 1; }}", XPU_THREADS=32) for each in texts]
+    entry = units[0].entry
+    fake.kernels[entry] = fake.kernels["copy"]
+    paths = [tmp_path / "good", tmp_path / "bad"]
+    for path, code in zip(paths, compiler.compile(units, "sm_90", deadline_s=60), strict=True):
+        path.write_bytes(code.code)
+    assert opened.load(paths[0], entry).parameters == 2
+    with pytest.raises(XpuLaunchException, match="takes 4 bytes as parameter 1"):
+        opened.load(paths[1], entry)
+    assert "cuFuncGetParamInfo" not in fake.calls
+
+
 def test_a_kernel_of_another_device_or_backend_is_refused(fake, opened, code, arrays) -> None:
     from xpu.spec import LoadedKernel
     from xpu_backend_cuda.device import CudaDevice
