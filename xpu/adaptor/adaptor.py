@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +22,7 @@ from xpu.adaptor.units import (
     staging_unit,
     unit_key,
 )
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import Family, Manifest, Member
 from xpu.registry import Registry
 from xpu.spec import Backend, CompiledCode, Compiler, Design, KernelSource, KernelUnit
@@ -30,6 +32,31 @@ R = TypeVar("R")
 COMPILE_DEADLINE_S: Final = 60.0
 """Seconds that one unit may take to compile. Source: the slowest shipped unit takes 3 s on
 two shared cores; twenty times that is a compiler that hangs."""
+
+DEADLINE_VARIABLE: Final = "XPU_COMPILE_DEADLINE_S"
+
+
+def compile_deadline_s(environ: Mapping[str, str] = os.environ) -> float:
+    """Return the seconds that one unit may take: what the environment says, else 60.
+
+    Raises
+    ------
+    XpuConfigError
+        The variable's value is no number above 0.
+    """
+    text = environ.get(DEADLINE_VARIABLE, "")
+    if not text:
+        return COMPILE_DEADLINE_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise XpuConfigError(
+            f"{DEADLINE_VARIABLE}={text!r}: allowed are seconds above 0, for instance 10; "
+            f"unset, it is {COMPILE_DEADLINE_S:g}"
+        )
+    return seconds
 
 
 @attrs.frozen(eq=False)
@@ -47,7 +74,7 @@ class _Recipe:
 
 
 class Adaptor:
-    """The compile step of one backend."""
+    """The compile step of one backend; `deadline_s` as of `compile_deadline_s` when None."""
 
     def __init__(
         self,
@@ -55,12 +82,12 @@ class Adaptor:
         registry: Registry,
         cache: BuildCache,
         *,
-        deadline_s: float = COMPILE_DEADLINE_S,
+        deadline_s: float | None = None,
     ) -> None:
         self.backend = backend
         self.cache = cache
         self._registry = registry
-        self._deadline_s = deadline_s
+        self._deadline_s = compile_deadline_s() if deadline_s is None else deadline_s
         self._compiler: Compiler | None = None
         # A compiler that fails, or hangs to its deadline, would do so for every problem.
         self._failed: dict[str, XpuBuildError] = {}

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from xpu.adaptor import Adaptor, BuildCache
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import Family, KernelFacts, Member
 from xpu.registry import Registry
 from xpu.spec import (
@@ -41,6 +41,7 @@ class FakeCompiler(Compiler):
 
     def compile(self, units, target, *, deadline_s):
         self.batches.append([unit.kernel for unit in units])
+        self.deadline_s = deadline_s
         return [
             XpuBuildError(f"{unit.kernel}: {self.says}")
             if "XPU_BAD" in unit.defines and not self.is_mended
@@ -263,3 +264,21 @@ def test_a_build_that_vanished_is_made_again(make):
     again = one.build(FAMILY, FAMILY.members[:1], "here")["a"]
     assert again.code.read_bytes()
     assert not again.was_cached
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [(None, 60.0), ("", 60.0), ("2.5", 2.5), ("90", 90.0)]
+)
+def test_the_environment_says_how_long_a_compiler_may_take(make, monkeypatch, text, seconds):
+    if text is not None:
+        monkeypatch.setenv("XPU_COMPILE_DEADLINE_S", text)
+    backend = FakeBackend()
+    make(backend).build(FAMILY, FAMILY.members, "here")
+    assert backend.made.deadline_s == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "ten", "10 s"])
+def test_a_deadline_that_is_none_is_refused_by_name(make, monkeypatch, text):
+    monkeypatch.setenv("XPU_COMPILE_DEADLINE_S", text)
+    with pytest.raises(XpuConfigError, match=f"XPU_COMPILE_DEADLINE_S='{text}': allowed are sec"):
+        make()

@@ -100,7 +100,7 @@ class CpuCompiler(Compiler):
     def _late(self, unit: KernelUnit, deadline_s: float) -> XpuBuildError:
         return XpuBuildError(
             f"{unit.kernel}: {self.identity} passed its deadline of {deadline_s:g} s and was "
-            "ended; make the kernel smaller, or give the build a longer deadline"
+            "ended; make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
         )
 
     def _failed(self, unit: KernelUnit, target: str, text: str) -> XpuBuildError:

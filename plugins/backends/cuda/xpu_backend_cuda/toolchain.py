@@ -79,7 +79,7 @@ class Toolchain:
                     raise
                 raise XpuBuildError(
                     f"{self.identity} passed its deadline of {job['deadline_s']:g} s and was "
-                    "ended; make the kernel smaller, or give the build a longer deadline"
+                    "ended; make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
                 ) from None
         head, _, code = output.partition(b"\n")
         if process.returncode != 0 or not head:

@@ -168,7 +168,7 @@ class EmulatorCompiler(Compiler):
         if answer.status is None:
             raise XpuBuildError(
                 f"{self.identity} passed its deadline and was ended; make the kernel smaller, or "
-                "give the build a longer deadline"
+                "raise XPU_COMPILE_DEADLINE_S"
             )
         if answer.status != 0:
             lines = [line.strip() for line in answer.output.splitlines() if line.strip()]
