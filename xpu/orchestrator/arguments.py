@@ -153,11 +153,7 @@ class Arguments:
             raise XpuLaunchException(
                 f"{self._where}: argument {slot.argument.name!r} is an array, not prepared weights"
             )
-        if value.code_hash != slot.preparer.code_hash:
-            raise XpuLaunchException(
-                f"{self._where}: these weights were prepared for another format or target; "
-                f"use Orchestrator.prepare({slot.preparer.family!r}, …)"
-            )
+        slot.preparer.check(self._where, value)
 
     def _refuse_overlap(self, arrays: Sequence[DeviceArray], sizes: Sequence[int]) -> None:
         spans = [

@@ -30,11 +30,14 @@ class PreparedWeights:
         Shape of the raw array that it was made from.
     nbytes
         Size in bytes.
+    device
+        Name of the device in whose memory they lie, with its UUID where it has one.
     """
 
     array: DeviceArray
     shape: tuple[int, ...]
     code_hash: str
+    device: str
 
     @property
     def nbytes(self) -> int:
@@ -73,6 +76,12 @@ class Preparer:
             for argument in design.arguments
             if argument.name == design.preparation.argument
         )
+
+    @property
+    def device(self) -> str:
+        """Name of the device that weights are prepared on."""
+        facts = self._device.facts
+        return ", ".join(filter(None, (facts.name or facts.backend, facts.uuid)))
 
     @property
     def code_hash(self) -> str:
@@ -127,7 +136,26 @@ class Preparer:
             ) from why
         prepared = self._device.allocate(nbytes)
         launch_once(self._device, self._kernel, arm.launch, (array, prepared), arm.sizes)
-        return PreparedWeights(prepared, array.shape, self.code_hash)
+        return PreparedWeights(prepared, array.shape, self.code_hash, self.device)
+
+    def check(self, where: str, weights: PreparedWeights) -> None:
+        """Refuse weights that a kernel of the family cannot read; `where` begins the message.
+
+        Raises
+        ------
+        XpuLaunchException
+            They were prepared by other code, or lie on another device.
+        """
+        how = f"use Orchestrator.prepare({self.family!r}, …)"
+        if weights.code_hash != self.code_hash:
+            raise XpuLaunchException(
+                f"{where}: these weights were prepared for another format or target; {how}"
+            )
+        if weights.device != self.device:
+            raise XpuLaunchException(
+                f"{where}: these weights were prepared on {weights.device}, the kernel runs on "
+                f"{self.device}; {how} of an orchestrator on that device; nothing was launched"
+            )
 
 
 def check_dtype(where: str, argument: Argument, array: DeviceArray) -> None:
