@@ -115,6 +115,12 @@ class Worker:
         self._stop()
         if self._is_closed:
             raise MemberFault("failed", "the worker process was closed")
+        if not sys.executable:
+            raise MemberFault(
+                "failed",
+                "the worker process did not start: sys.executable is empty, as in a program that "
+                "embeds Python; set it to a Python interpreter that imports xpu",
+            )
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
         try:
             self._process = subprocess.Popen(

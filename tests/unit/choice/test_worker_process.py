@@ -189,6 +189,12 @@ def test_without_an_interpreter_to_start_nothing_crashed(job, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     status, note = fault(worker, job("add"))
     assert (status, "/no/such/python" in note) == ("failed", True)
+    for empty in ("", None):
+        monkeypatch.setattr(sys, "executable", empty)
+        status, note = fault(worker, job("add"))
+        assert status == "failed"
+        assert "sys.executable is empty" in note
+        assert "set it to a Python interpreter" in note
 
 
 def test_modules_where_the_program_happens_to_be_are_not_imported(job, tmp_path, monkeypatch):

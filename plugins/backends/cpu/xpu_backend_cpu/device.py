@@ -118,7 +118,9 @@ class CpuDevice(Device):
             when the kernel's scratch memory cannot be had; nothing was run then.
         """
         if not isinstance(kernel, CpuKernel):
-            raise XpuLaunchException(f"kernel {kernel.entry!r} was not loaded by this backend")
+            raise XpuLaunchException(
+                f"kernel {kernel.entry!r} was not loaded by this backend; nothing was launched"
+            )
         # The layout of xpu_plan in runtime/pool.c.
         plan = ctypes.byref(
             _plan_type(5 + len(buffers) + len(sizes))(
@@ -140,7 +142,8 @@ class CpuDevice(Device):
             if run(plan):
                 raise XpuLaunchException(
                     f"kernel {kernel.entry!r}: its scratch memory cannot be had for sizes "
-                    f"{tuple(sizes)}; free memory, or choose a smaller problem"
+                    f"{tuple(sizes)}; free memory, or choose a smaller problem; "
+                    "nothing was launched"
                 )
 
         return call

@@ -246,3 +246,16 @@ def test_loading_the_plugin_loads_nothing_of_cuda() -> None:
         text=True,
     )
     assert said.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("executable", ["", None])
+def test_without_an_interpreter_what_to_set_is_said(
+    compiler, unit, monkeypatch, executable
+) -> None:
+    # A program that embeds Python may have none.
+    monkeypatch.setattr(sys, "executable", executable)
+    text = "XPU_KERNEL(xpu::global<float> y) { y[0] = 1; }"
+    (error,) = compiler.compile([unit(text, XPU_THREADS=32)], "sm_90", deadline_s=60)
+    assert isinstance(error, XpuBuildError)
+    assert "sys.executable is empty" in str(error)
+    assert "set it to a Python interpreter" in str(error)

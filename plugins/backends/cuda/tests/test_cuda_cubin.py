@@ -199,3 +199,37 @@ def test_verbs_become_the_parts_own_instructions(compiler, unit, tmp_path, targe
     (tmp_path / "kernel.cubin").write_bytes(code.code)
     text = said(tool("nvdisasm"), "-c", str(tmp_path / "kernel.cubin"))
     assert [name for name in NATIVE if name not in text] == []
+
+
+PRODUCT_KEPT = """
+    auto tile = bytes.as<xpu::half>();
+    xpu::accumulator<float, 16, 16, 16> c;
+    xpu::matrix_a<xpu::half, 16, 16, 16> a;
+    xpu::matrix_b<xpu::half, 16, 16, 16> b;
+    xpu::fill(c, 0.0f);
+    xpu::load(a, tile, 0, 16);
+    xpu::load(b, tile, 256, 16);
+    xpu::multiply(c, a, b);
+    for (int i = 0; i < c.count; ++i) kept[i] = c[i];
+"""
+SOME_LANES = f"""XPU_KERNEL(xpu::global<const uint8_t> x, xpu::global<float> y, int64_t n) {{
+    XPU_SHARED(uint8_t, bytes, 1024);
+    for (int i = xpu::thread(); i < 1024; i += 32) bytes[i] = x[i];
+    xpu::barrier();
+    float kept[8];
+    {PRODUCT_KEPT}
+    if (y[n + xpu::thread()] > 3) for (int i = 0; i < 8; ++i) y[i * 32 + xpu::thread()] = kept[i];
+}}"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_product_that_some_lanes_use_is_made_by_all(compiler, unit, tmp_path, target) -> None:
+    (code,) = compiler.compile([unit(SOME_LANES, XPU_THREADS=32)], target, deadline_s=60)
+    assert isinstance(code, CompiledCode), code
+    (tmp_path / "kernel.cubin").write_bytes(code.code)
+    text = said(tool("nvdisasm"), "-c", str(tmp_path / "kernel.cubin"))
+    compared = text.rindex("FSETP.")
+    left = re.compile(r"@!?U?P\d\s+(EXIT|BRA)").search(text, compared)
+    assert left, "the lanes part nowhere"
+    assert 0 < text.rindex("HMMA.") < left.start()
+    assert not re.search(r"@!?P\d\s+HMMA", text)

@@ -20,6 +20,7 @@ class CudaBackend(Backend):
 
     name = "cuda"
     dialect = "simt"
+    further_facts = ("max_block_x", "max_block_y", "max_block_z")
 
     def availability(self) -> Availability:
         """Say whether there is a device, and a compiler for it."""

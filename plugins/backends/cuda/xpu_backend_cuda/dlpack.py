@@ -147,6 +147,12 @@ def _described(capsule: Any, managed: Any, used_name: bytes) -> Exported:
 
 def _dtype(tensor: _Tensor) -> str:
     code, bits = tensor.code, tensor.bits
+    if bits % 8:
+        name = f"{_KINDS[code]}{bits}" if code in _KINDS else f"DLPack {code}, {bits} bits"
+        raise ValueError(
+            f"its element type ({name}) is no whole number of bytes; pass what it is packed in, "
+            "as uint8"
+        )
     if tensor.lanes == 1 and code in _KINDS:
         return f"{_KINDS[code]}{bits}"
     if tensor.lanes == 1 and (code, bits) in _NAMED:

@@ -25,6 +25,12 @@ _ATTRIBUTES: Final[Mapping[str, str]] = {
     "max_grid_y": "MAX_GRID_DIM_Y",
     "max_grid_z": "MAX_GRID_DIM_Z",
 }
+FURTHER: Final[Mapping[str, str]] = {
+    "max_block_x": "MAX_BLOCK_DIM_X",
+    "max_block_y": "MAX_BLOCK_DIM_Y",
+    "max_block_z": "MAX_BLOCK_DIM_Z",
+}
+"""Facts that the core does not know: the most threads along each side of a block."""
 # The same on every part since 2014, and no attribute. Source: CUDA C++ Programming Guide,
 # Compute Capabilities: four schedulers, 255 registers a thread; registers go to waves by 256.
 _SIMDS: Final = 4
@@ -59,6 +65,7 @@ def facts_of(index: int) -> DeviceFacts:
     figures: dict[str, Any] = {
         name: _attribute(cu, device, attribute) for name, attribute in _ATTRIBUTES.items()
     }
+    further = {name: _attribute(cu, device, attribute) for name, attribute in FURTHER.items()}
     tiles = [tile for least, some in _TILES if (major, minor) >= least for tile in some]
     return DeviceFacts(
         backend="cuda",
@@ -71,6 +78,7 @@ def facts_of(index: int) -> DeviceFacts:
         register_allocation_unit=_REGISTER_UNIT,
         memory_bytes=int(checked(cu.cuDeviceTotalMem(device), what)),
         matrix_shapes=tiles or None,
+        further={name: size for name, size in further.items() if size},
         **figures,
     )
 

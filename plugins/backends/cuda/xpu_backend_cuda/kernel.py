@@ -112,6 +112,10 @@ class CudaKernel(LoadedKernel):
                 return f"the grid has {size} blocks along {axis}, the device takes 0 to {most}"
         if min(block) < 1:
             return f"the block {block} has a side below 1"
+        for size, axis in zip(block, "xyz", strict=True):
+            most = facts.get(f"max_block_{axis}")
+            if isinstance(most, int) and size > most:
+                return f"the block has {size} threads along {axis}, the device takes 1 to {most}"
         threads = block[0] * block[1] * block[2]
         if threads > self.threads:
             return (

@@ -46,7 +46,8 @@ def stream_number(stream: Any) -> int:
     if type(stream).__module__.startswith("cuda."):
         return int(stream)
     raise XpuLaunchException(
-        f"{stream!r} is no stream; pass None, a stream of torch, CuPy or cuda-python, or its number"
+        f"{stream!r} is no stream; pass None, a stream of torch, CuPy or cuda-python, or its "
+        "number; nothing was launched"
     )
 
 
@@ -67,7 +68,9 @@ def packed(
         driver refuses the launch, or reports what an earlier one did.
     """
     if not isinstance(kernel, CudaKernel) or kernel.context.index != context.index:
-        raise XpuLaunchException(f"kernel {kernel.entry!r} was not loaded on this device")
+        raise XpuLaunchException(
+            f"kernel {kernel.entry!r} was not loaded on this device; nothing was launched"
+        )
     arguments = kernel.shape(launch).arguments
     values = [buffer.address for buffer in buffers]
     values += sizes

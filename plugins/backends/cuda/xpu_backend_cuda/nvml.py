@@ -21,6 +21,8 @@ _SM_CLOCK: Final = 1
 # goes with what ran before; the power cap is how a part runs that is busy.
 _SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80
 _POWER_CAPPED: Final = 0x4
+_FIRST_NAMESPACE: Final = 0xEFFFFFFC
+"""The machine's own namespace of process numbers. Source: Linux, PROC_PID_INIT_INO."""
 _WINDOW_S: Final = 1.5
 """How far back use is looked at: the driver samples it every sixth of a second to a second."""
 _STAYS_S: Final = 0.1
@@ -74,7 +76,8 @@ class Nvml:
         """Return the share of the device's time that other processes had of late, 0 to 1.
 
         A process that only holds memory takes no time. None where processes cannot be told
-        apart: this one is not in the list when its numbers are another container's.
+        apart: this one is not in the list when its numbers are another container's. None,
+        too, where nobody else is seen from within a container, whose list has no others.
         """
         if time.monotonic() >= self._share_until_s:
             self._share = self._asked(_foreign_share)
@@ -113,7 +116,7 @@ def _foreign_share(nvml: Any, device: Any) -> float | None:
     if os.getpid() not in own:
         return None
     if there == own:
-        return 0.0
+        return 0.0 if _sees_all() else None
     since = int((time.time() - _WINDOW_S) * 1e6)
     shares: dict[int, list[int]] = {}
     try:
@@ -124,6 +127,14 @@ def _foreign_share(nvml: Any, device: Any) -> float | None:
         return 0.0  # nobody ran anything of late
     others = [shares[pid] for pid in there - own if pid in shares]
     return min(sum(sum(each) / len(each) for each in others) / 100, 1.0)
+
+
+def _sees_all() -> bool:
+    """Whether process numbers are the machine's: in a namespace of its own others have none."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino == _FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def _is_own(pid: int) -> bool:

@@ -62,8 +62,13 @@ class Toolchain:
         Raises
         ------
         XpuBuildError
-            The deadline passed, or the process ended without an answer.
+            The deadline passed, or the process did not start, or ended without an answer.
         """
+        if not sys.executable:
+            raise XpuBuildError(
+                "the process that compiles cannot be started: sys.executable is empty, as in a "
+                "program that embeds Python; set it to a Python interpreter before the first build"
+            )
         process = subprocess.Popen(  # noqa: S603 - this interpreter, on a file of this package
             [sys.executable, "-I", "-S", nvrtc.__file__],
             stdin=subprocess.PIPE,

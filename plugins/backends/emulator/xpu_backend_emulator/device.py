@@ -116,11 +116,15 @@ class EmulatorDevice(Device):
         if isinstance(kernel, library.EmulatorRoutine):
             return library.packed(kernel, buffers, sizes)
         if not isinstance(kernel, EmulatorKernel):
-            raise XpuLaunchException(f"kernel {kernel.entry!r} was not loaded by this backend")
+            raise XpuLaunchException(
+                f"kernel {kernel.entry!r} was not loaded by this backend; nothing was launched"
+            )
         code = kernel.code
         complaint = self._complaint(code, launch, len(buffers), len(sizes))
         if complaint:
-            raise XpuLaunchException(f"kernel {kernel.entry!r} cannot be launched: {complaint}")
+            raise XpuLaunchException(
+                f"kernel {kernel.entry!r} cannot be launched: {complaint}; nothing was launched"
+            )
         record, fault = _record(code, launch, buffers, sizes)
         run, base = code.descriptor.run, code.base
         cleared = buffers[-1] if launch.clears_result else None

@@ -209,7 +209,9 @@ def test_element_types_of_dlpack(take, dtype, name) -> None:
         ({"flags": 1}, "read-only"),
         ({"flags": 2}, "read-only"),
         ({"dtype": (2, 32, 4)}, "element type"),
-        ({"dtype": (17, 4, 1)}, "element type"),
+        ({"dtype": (17, 4, 1)}, r"element type \(DLPack 17, 4 bits\) is no whole .*uint8"),
+        ({"dtype": (0, 4, 1)}, r"element type \(int4\) is no whole number of bytes; .*as uint8"),
+        ({"dtype": (1, 2, 1)}, r"element type \(uint2\) is no whole"),
     ],
 )
 def test_what_cannot_be_used_of_dlpack_stays_its_producers(take, how, words) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import xpu_backend_cuda
-from xpu_backend_cuda.facts import _ATTRIBUTES
+from xpu_backend_cuda.backend import CudaBackend
+from xpu_backend_cuda.facts import _ATTRIBUTES, FURTHER
 
 
 @pytest.fixture
@@ -61,9 +62,18 @@ def test_every_constant_is_there(bindings) -> None:
                 assert hasattr(getattr(bindings, kind), node.attr), where
                 seen += 1
     assert seen >= 6
-    names = [*_ATTRIBUTES.values(), "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR"]
+    names = [
+        *_ATTRIBUTES.values(),
+        *FURTHER.values(),
+        "COMPUTE_CAPABILITY_MAJOR",
+        "COMPUTE_CAPABILITY_MINOR",
+    ]
     for attribute in names:
         assert hasattr(bindings.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{attribute}")
+
+
+def test_the_backend_declares_the_facts_that_only_it_has() -> None:
+    assert CudaBackend.further_facts == tuple(FURTHER)
 
 
 def test_numbers_that_are_written_out_are_the_headers(bindings) -> None:

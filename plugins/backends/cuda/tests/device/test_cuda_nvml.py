@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,7 @@ def library(monkeypatch):
     made = Library()
     monkeypatch.setitem(sys.modules, "pynvml", made)
     monkeypatch.setattr(nvml, "_STAYS_S", 0.0)
+    monkeypatch.setattr(nvml, "_FIRST_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
     nvml._library.cache_clear()
     yield made
     nvml._library.cache_clear()
@@ -88,6 +90,16 @@ def sample(pid, busy, age_s=0.1):
 
 def test_a_device_of_our_own_is_held_by_nobody(library) -> None:
     assert nvml.Nvml("0").foreign_share() == 0.0
+
+
+def test_in_a_container_a_list_without_others_says_nothing(library, stranger, monkeypatch) -> None:
+    monkeypatch.setattr(nvml, "_FIRST_NAMESPACE", 1)  # of no namespace
+    one = nvml.Nvml("0")
+    assert one.foreign_share() is None
+    # Where others are seen all the same, what they do counts.
+    library.processes.append(stranger)
+    library.samples = [sample(stranger, 80)]
+    assert one.foreign_share() == pytest.approx(0.8)
 
 
 def test_a_child_of_ours_is_no_stranger(library) -> None:
@@ -192,6 +204,7 @@ def test_facts_are_what_the_driver_says(fake, monkeypatch, library) -> None:
     assert (first.wave_width, first.max_registers_per_thread) == (32, 255)
     assert first.shared_bytes_per_block_optin == 232448
     assert first.memory_bytes == 1 << 30
+    assert first.further == {"max_block_x": 1024, "max_block_y": 1024, "max_block_z": 64}
     assert "m16n16k32_i8" in first.matrix_shapes
     assert target_of(1) == "sm_90"
     assert not {"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent"} & set(fake.calls)

@@ -17,6 +17,8 @@ namespace simt {
 /* What an instruction multiplies: `wide` are the registers of its 16 lines, `narrow` those of its 8. */
 template <class T, int bytes> struct mma;
 
+/* None of these products is volatile: it has no effect but its sums, and one whose sums nobody reads may go. All
+ * lanes make it all the same, also where only some use the sums: the tests look for it in the generated code. */
 template <> struct mma<int8_t, 32> {
     static XPU_DEVICE void add(int32_t *c, const uint32_t *wide, const uint32_t *narrow)
     {
