@@ -7,6 +7,9 @@ does not compile) is a value, not one of these.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 
 class XpuError(Exception):
     """Base of all errors that XPU raises on purpose."""
@@ -25,4 +28,15 @@ class XpuBuildError(XpuError):
 
 
 class XpuLaunchException(XpuError):  # noqa: N818 - a fixed public name
-    """No candidate can be launched, or a launch failed."""
+    """No candidate can be launched, or a launch failed.
+
+    Attributes
+    ----------
+    members
+        Where none of a family can serve, what became of each: `xpu.model.MemberResult`. Else
+        empty.
+    """
+
+    def __init__(self, *message: object, members: Iterable[Any] = ()) -> None:
+        super().__init__(*message)
+        self.members: tuple[Any, ...] = tuple(members)

@@ -106,7 +106,7 @@ class Case:
             margin_permille=margin,
             tie=tie,
             note="; ".join(self.notes),
-            members=_members(self.f, outcome),
+            members=members_of(self.f, outcome),
             memory=self.memory,
             foreign_load=foreign_load,
             check_s=None if outcome is None else outcome.check_s,
@@ -115,7 +115,8 @@ class Case:
         )
 
 
-def _members(f: ShapeFilter, outcome: Outcome | None) -> tuple[MemberResult, ...]:
+def members_of(f: ShapeFilter, outcome: Outcome | None = None) -> tuple[MemberResult, ...]:
+    """Return what is known of every member that a filter was given."""
     found = {} if outcome is None else {result.name: result for result in outcome.members}
     ruled = [
         found.get(verdict.candidate.name)

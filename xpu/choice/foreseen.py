@@ -22,7 +22,7 @@ def foreseen(
     An answer that rests on another build stays in the store: whoever tunes drops it.
     """
     if not f.survivors:
-        return ChoiceResult(f.name, f.problem.key, "", "refused", note=f.refusal(), memory=memory)
+        return Case(f, (), memory, "", "", [f.refusal()]).result("", "refused")
     build_id = answer_build_id(f, identity, memory)
     case = Case(f, f.survivors, memory, store_name(f, memory), build_id)
     if len(case.survivors) == 1:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from xpu.choice.case import Case
+from xpu.choice.case import Case, members_of
 from xpu.choice.decision import Decision
 from xpu.choice.foreign_load import ForeignLoad, LoadWatch
 from xpu.choice.rests_on import answer_build_id, store_name
@@ -178,7 +178,7 @@ class ShapeChoice:
             trial every survivor is wrong, fails, or gives no good reading.
         """
         if not f.survivors:
-            raise XpuLaunchException(f.refusal())
+            raise XpuLaunchException(f.refusal(), members=members_of(f))
         build_id = "" if self._store is None else answer_build_id(f, identity, memory)
         case = Case(f, f.survivors, memory, store_name(f, memory), build_id)
         forced = self.overridden(f.name)
@@ -243,7 +243,9 @@ class ShapeChoice:
             _log.warning("%s: member %s", case.title, fault)
         decision = outcome.decision
         if decision is None:
-            raise XpuLaunchException(case.nothing_timed(outcome))
+            raise XpuLaunchException(
+                case.nothing_timed(outcome), members=members_of(case.f, outcome)
+            )
         if outcome.is_cut:
             case.notes.append(
                 f"the budget of {self._budget_s:g} s ended the trial after {outcome.rounds} rounds"

@@ -97,7 +97,8 @@ def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
             same = said.replace(problem, "*")
             note = said.removeprefix(f"{family} {problem}: ")
             about.setdefault((family, same), {})[problem] = note
-        for member in result.members:
+        # A refusal's note has said it of every member.
+        for member in () if result.source == "refused" else result.members:
             if member.note and member.status not in ("survivor", "left"):
                 note = f"{member.status}: {member.brief}"
                 about.setdefault((f"{family} {member.name}", note), {})[""] = note
@@ -138,7 +139,7 @@ def _row(result: ChoiceResult) -> list[Any]:
         margin(result.margin_permille, is_tie=result.tie),
         nanoseconds(winner.median_ns if winner else None),
         [_timed(member) for member in survivors],
-        # Of a refused problem nothing is known here; its note says who was pruned.
+        # Where a family's own code failed nothing is known of its members.
         [f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned]
         or ("none" if result.members else None),
         others,

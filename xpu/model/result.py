@@ -47,7 +47,8 @@ class MemberResult:
 class ChoiceResult:
     """The answer to one choice.
 
-    `member` is empty and `source` is ``refused`` when nothing can serve: `note` says why.
+    `member` is empty and `source` is ``refused`` when nothing can serve: `note` says why, and
+    `members` of each, where the choice came as far as that.
     `timed`: it was measured just now. `stored`: the store holds this answer now.
     `margin_permille`: (runner-up - winner) / runner-up in parts per thousand; None with
     no runner-up. `tie`: that margin is under 30. `note` names what a reader must know,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from xpu.choice.foreign_load import note_without_load
-from xpu.errors import XpuConfigError, XpuError
+from xpu.errors import XpuConfigError, XpuError, XpuLaunchException
 from xpu.model import ChoiceResult, ProbePlan, Problem, nearest
 from xpu.probes.model import ModelProblems
 from xpu.registry import Registry
@@ -136,7 +136,10 @@ def tried(
         # One problem that cannot be served must not cost the others their answers, whether
         # nothing survives or a family's own code fails.
         why = reason_of(cause)
-        return ChoiceResult(family, problem.key, "", "refused", note=why, memory=memory)
+        members = cause.members if isinstance(cause, XpuLaunchException) else ()
+        return ChoiceResult(
+            family, problem.key, "", "refused", note=why, members=members, memory=memory
+        )
 
 
 def run_probes(

@@ -216,6 +216,16 @@ def test_a_named_problem_outside_the_buckets_is_named(xpu, config: Path, how) ->
     assert "toy:3000 is no part of this: it is outside the family's buckets" in shown.out
 
 
+def test_a_refusal_says_what_became_of_each_member(xpu) -> None:
+    [refused] = xpu("tune", "--problem", "toy:9", "--json").document["results"]
+    assert (refused["source"], refused["choice"]) == ("refused", None)
+    found = {one["name"]: (one["status"], one["rule"], one["limit"]) for one in refused["members"]}
+    assert found == dict.fromkeys(("plain", "coarse", "broken"), ("pruned", "R9", 9))
+    shown = xpu("tune", "--problem", "toy:9").out
+    assert "plain R9: 64 > 9" in shown
+    assert shown.count("nothing can be launched") == 1
+
+
 def test_without_a_store_it_says_that_nothing_is_kept(xpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XPU_STORE", "")
     answer = xpu("tune", "--problem", "toy:2000")
