@@ -125,7 +125,7 @@ def call_overheads(report: Report, workers: int) -> None:
         loop_in_c(plain) as bare_of,
     ):
         family = orchestrator.settings.family(FAMILY)
-        design = orchestrator.registry.design(family.design)
+        design = orchestrator.registry.design_of(family)
         m, n, k = SMALLEST.sizes.values()
         data = design.data(SMALLEST, family.constants, np.random.default_rng(0))
         weights, x = orchestrator.prepare(FAMILY, data["weights"]), data["x"]

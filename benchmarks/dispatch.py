@@ -114,7 +114,7 @@ class Subject:
     def __init__(
         self, orchestrator: Orchestrator, bench: Bench, family: str, problem: Problem
     ) -> None:
-        design = orchestrator.registry.design(orchestrator.settings.family(family).design)
+        design = orchestrator.registry.design_of(orchestrator.settings.family(family))
         constants = orchestrator.settings.family(family).constants
         raw = design.data(problem, constants, np.random.default_rng(0))["weights"]
         self.place = Place.of(orchestrator.backend.name, bench.device)

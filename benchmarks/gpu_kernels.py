@@ -101,7 +101,7 @@ class Course:
             us, column = medians[place], times[:, place]
             low, high = np.nanpercentile(column, (25, 75))
             declared = self._bench.settings.family(family)
-            design = self._bench.registry.design(declared.design)
+            design = self._bench.registry.design_of(declared)
             rate = design.bytes_touched(problem, declared.constants) / us * 1e6
             row |= {
                 "member": names[place],

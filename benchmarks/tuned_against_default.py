@@ -96,7 +96,7 @@ class Contest:
     def _arrays(self, name: str, problem: Problem, memory: str) -> list[list[Any]]:
         """Return a call's arrays, the result last: one set, or as many as make memory cold."""
         family = self._orchestrator.settings.family(name)
-        design = self._orchestrator.registry.design(family.design)
+        design = self._orchestrator.registry.design_of(family)
         data = dict(design.data(problem, family.constants, self._rng))
         *_, result = design.arguments
         out = np.empty(design.shapes(problem, family.constants)[result.name], result.dtype)

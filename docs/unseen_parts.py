@@ -47,9 +47,17 @@ def parts() -> Mapping[str, DeviceFacts]:
 
 
 def problem_of(family: Family, settings: Settings) -> Problem:
-    """Return the last problem that a probe looks at, else one of the shape of a model's."""
+    """Return the last problem that a probe looks at, else one of the shape of a model's.
+
+    What it looks at for a family stands for those with the same members.
+    """
+    alike = {
+        other.name
+        for other in settings.families.values()
+        if (other.design, other.members) == (family.design, family.members)
+    }
     for plan in settings.probes.values():
-        if family.name in plan.families and plan.problems:
+        if alike & set(plan.families) and plan.problems:
             return Problem.parse(family.problem, plan.problems[-1])
     return Problem(**{name: SIZES.get(name, 4096) for name in family.problem})
 
@@ -60,7 +68,7 @@ def dialects_of(registry: Registry, family: Family, problem: Problem) -> list[st
         (dialect, member) for member in family.members for dialect in member.dialects or ()
     )
     launches = {
-        dialect: registry.launch_for(family.design, dialect, member.parameters, problem)
+        dialect: registry.launch_for(family, dialect, member.parameters, problem)
         for dialect, member in named
     }
     return [dialect for dialect, launch in launches.items() if launch.block is not None]

@@ -50,6 +50,13 @@ def test_a_family_is_added_and_shares_answers_between_batches(load) -> None:
     assert bucketed == Problem(m=128, n=96, k=256)
 
 
+def test_a_family_is_like_another_but_for_its_activations(load) -> None:
+    families = load("like").families
+    made, other = families["q4k_tile_mixed"], families["q4k_tile"]
+    assert made.constants == {"format": "q4_k", "x": "bfloat16"}
+    assert (made.members, made.default, made.cap) == (other.members, other.default, other.cap)
+
+
 def test_a_rule_is_added_and_prunes_where_its_fact_is_there(load) -> None:
     rules = load("rule").rules
     assert rules[-1].id == "R7"

@@ -22,10 +22,15 @@ def test_the_examples_run(page, tmp_path: Path, monkeypatch, shipped_plugins, qu
     monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
     monkeypatch.chdir(tmp_path)
     space: dict = {}
-    assert page("embedding.md").run_python(space) == 14
+    assert page("embedding.md").run_python(space) == 15
 
     reference = __import__("xpu_family_kquant.reference", fromlist=["errors"])
     assert reference.errors("q4_k", space["blocks"], space["x"], space["y"]).max() <= 0.04
+    elements = __import__("xpu_family_kquant.elements", fromlist=["ELEMENTS"]).ELEMENTS
+    for kind, x, y in (("float16", "x16", "y16"), ("bfloat16", "xb", "yb")):
+        x, y = (elements[kind].widened(space[name]) for name in (x, y))
+        errors = reference.errors("q4_k", space["blocks"], x, y, elements[kind])
+        assert errors.max() <= 0.04
     [result] = space["results"]
     assert (result.member, result.problem) == (space["matvec"].member, "1x256x512")
     assert space["matvec"].is_final
@@ -43,7 +48,7 @@ def test_prepared_weights_of_one_family_serve_its_sibling(shipped_plugins) -> No
         one.override("q4k_tile", "i8x16")
         family = one.settings.family("q4k_tile")
         problem = one.bind("q4k_tile", m=2, n=32, k=256).problem
-        data = one.registry.design(family.design).data(problem, family.constants, rng)
+        data = one.registry.design_of(family).data(problem, family.constants, rng)
         weights = one.prepare("q4k_matvec", data["weights"])
         y = np.full((2, 32), np.nan, np.float32)
         one.bind("q4k_tile", m=2, n=32, k=256)(weights, data["x"], out=y)

@@ -37,7 +37,7 @@ def toys(tmp_path):
 def inputs(orchestrator, family, rng, **sizes):
     """Random weights and activations, and a check of a result against the reference."""
     declared = orchestrator.settings.family(family)
-    design = orchestrator.registry.design(declared.design)
+    design = orchestrator.registry.design_of(declared)
     problem = Problem(**sizes)
     data = dict(design.data(problem, declared.constants, rng))
 
@@ -67,7 +67,7 @@ def test_weights_prepared_once_serve_every_size_and_both_designs(orchestrator, f
                 assert kernel(given, x, out=y) is y
                 results.append(y)
             declared = orchestrator.settings.family(family)
-            design = orchestrator.registry.design(declared.design)
+            design = orchestrator.registry.design_of(declared)
             for y in results:
                 given = {"weights": weights, "x": x}
                 problem = Problem(m=m, n=n, k=k)

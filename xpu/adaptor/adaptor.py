@@ -126,11 +126,11 @@ class Adaptor:
         return self._made(family, members, recipes, results)
 
     def _recipes(self, family: Family, members: Sequence[Member]) -> Mapping[str, _Recipe]:
-        design, dialect = self._registry.design(family.design), self.backend.dialect
+        design, dialect = self._registry.design_of(family), self.backend.dialect
         source = self._source(design)
         recipes = {}
         for member in members:
-            before = self._registry.staging_for(design.name, dialect, member.parameters)
+            before = self._registry.staging_for(family, dialect, member.parameters)
             staging = [staging_unit(family, member, each, dialect) for each in before]
             own = None if source.routine else member_unit(family, design, source, member)
             called = self._called(family, member, source.routine) if source.routine else None
@@ -152,7 +152,7 @@ class Adaptor:
         results: Mapping[int, Built | XpuBuildError | None],
     ) -> dict[str, Built | Called | XpuBuildError | None]:
         """Put members together from what became of their units."""
-        design = self._registry.design(family.design)
+        design = self._registry.design_of(family)
         made: dict[str, Built | Called | XpuBuildError | None] = {}
         for member in members:
             recipe = recipes[member.name]
@@ -180,7 +180,9 @@ class Adaptor:
         source = self._registry.preparation_for(family.design, self.backend.dialect)
         if source is None:
             return None
-        [built] = self._units([preparation_unit(family, source)], target)
+        preparation = self._registry.design_of(family).preparation
+        constants = None if preparation is None else preparation.constants
+        [built] = self._units([preparation_unit(family, source, constants)], target)
         if isinstance(built, XpuBuildError):
             raise built
         return built

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from xpu.model import Constant, Family, Member
 from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
@@ -27,8 +27,10 @@ def member_unit(family: Family, design: Design, source: KernelSource, member: Me
     )
 
 
-def preparation_unit(family: Family, source: KernelSource) -> KernelUnit:
-    """Return the unit of a design's weight preparation."""
+def preparation_unit(
+    family: Family, source: KernelSource, constants: Collection[str] | None = None
+) -> KernelUnit:
+    """Return the unit of a design's weight preparation, whose code these constants make."""
     return KernelUnit(
         kernel=f"{family.name}.prepare",
         # Not named after the design: designs that share a preparation share its code, and
@@ -36,7 +38,7 @@ def preparation_unit(family: Family, source: KernelSource) -> KernelUnit:
         entry="xpu_prepare",
         text=source.text,
         includes=source.includes,
-        defines=macros(family.constants),
+        defines=macros(_used(family, constants)),
     )
 
 
@@ -48,8 +50,14 @@ def staging_unit(family: Family, member: Member, staging: Preparation, dialect: 
         entry="xpu_stage",
         text=source.text,
         includes=source.includes,
-        defines=macros(family.constants),
+        defines=macros(_used(family, staging.constants)),
     )
+
+
+def _used(family: Family, names: Collection[str] | None) -> Mapping[str, Constant]:
+    if names is None:
+        return family.constants
+    return {name: value for name, value in family.constants.items() if name in names}
 
 
 def symbol(*parts: str) -> str:

@@ -20,7 +20,7 @@ from xpu.errors import XpuPluginError
 from xpu.measure import KernelTimer, Turn, rotation_count
 from xpu.model import ShapeCandidate
 from xpu.registry import blaming
-from xpu.spec import Device, DeviceArray
+from xpu.spec import Device, DeviceArray, host_dtype, is_float
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +162,8 @@ class KernelTrial:
                 left = _poison_left(raw, argument.dtype)
                 if left:
                     return f"{left} elements of {argument.name!r} were not written"
-            outputs[argument.name] = raw.view(argument.dtype).reshape(shapes[argument.name])
+            typed = raw.view(host_dtype(argument.dtype))
+            outputs[argument.name] = typed.reshape(shapes[argument.name])
         return subject.design.verify(
             subject.problem, subject.constants, subject.inputs, outputs, self._rng
         )
@@ -201,7 +202,7 @@ def _poison_left(raw: NDArray[Any], dtype: str) -> int:
     """Count the elements that still hold the poison; of whole numbers it cannot be told."""
     import numpy as np
 
-    if np.dtype(dtype).kind != "f":
+    if not is_float(dtype):
         return 0
-    words = raw.view(f"u{np.dtype(dtype).itemsize}")
+    words = raw.view(f"u{host_dtype(dtype).itemsize}")
     return int(np.count_nonzero(words == np.iinfo(words.dtype).max))

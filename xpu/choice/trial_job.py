@@ -11,7 +11,7 @@ import attrs
 from xpu.choice.job import Job, Step
 from xpu.choice.packing import Arm
 from xpu.model import Constant, Problem
-from xpu.spec import Argument, Design
+from xpu.spec import Argument, Design, host_dtype
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
@@ -44,10 +44,8 @@ class Subject:
 
     def bytes_of(self, argument: Argument) -> int:
         """Return the size of an argument in bytes, as a caller gives it."""
-        import numpy as np
-
         shape = self.design.shapes(self.problem, self.constants)[argument.name]
-        return math.prod(shape) * np.dtype(argument.dtype).itemsize
+        return math.prod(shape) * host_dtype(argument.dtype).itemsize
 
 
 def trial_job(subject: Subject, arm: Arm) -> Job:

@@ -51,7 +51,7 @@ def bench(
                 f"{family} {asked.key}: with a size of 0 nothing is launched, so there is nothing "
                 "to time; give sizes of 1 or more"
             )
-        design = orchestrator.registry.design(declared.design)
+        design = orchestrator.registry.design_of(declared)
         result = orchestrator.choose(family, asked, memory=memory)
         if result.source == "only":
             [alone] = orchestrator.time_members(family, result.problem, result.memory)

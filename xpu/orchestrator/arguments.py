@@ -14,7 +14,7 @@ import attrs
 
 from xpu.errors import XpuLaunchException
 from xpu.orchestrator.weights import PreparedWeights, Preparer, check_dtype
-from xpu.spec import Argument, Device, DeviceArray
+from xpu.spec import Argument, Device, DeviceArray, host_dtype
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ class Arguments:
             _Slot(
                 argument,
                 tuple(shapes[argument.name]),
-                math.prod(shapes[argument.name]) * np.dtype(argument.dtype).itemsize,
+                math.prod(shapes[argument.name]) * host_dtype(argument.dtype).itemsize,
                 preparer if preparer and preparer.argument.name == argument.name else None,
             )
             for argument in arguments

@@ -104,14 +104,14 @@ class Assembly:
             problem = Problem(**sizes).ordered(family.problem)
         except XpuConfigError as cause:
             raise XpuConfigError(f"family {family.name!r}: {cause}") from None
-        reason = self.registry.design(family.design).check_problem(problem, family.constants)
+        reason = self.registry.design_of(family).check_problem(problem, family.constants)
         if reason:
             raise XpuConfigError(f"family {family.name!r}, problem {problem.key}: {reason}")
         return problem
 
     def bucketed(self, family: Family, problem: Problem) -> Problem | None:
         """Return the problem whose answer serves a problem; see `xpu.buckets.family_bucket`."""
-        design = self.registry.design(family.design)
+        design = self.registry.design_of(family)
         return family_bucket(family, design, problem, self.settings.buckets)
 
     def rule_out(self, family: Family, problem: Problem) -> Mapping[str, Verdict]:
@@ -175,7 +175,7 @@ class Assembly:
             if known is not None:
                 built[member.name] = known
             self._consider(shapes, family, member, known)
-        design = self.registry.design(family.design)
+        design = self.registry.design_of(family)
         records = {verdict.candidate.name: verdict.records for verdict in shapes.verdicts}
         arms = {
             member.name: self._arm(family, member, problem, built[member.name], records)
@@ -253,14 +253,14 @@ def arm_of(
     built: Built | Called,
 ) -> Arm:
     """Return a member's code and how it is launched; `parameters` may hold what rules recorded."""
-    design = registry.design(family.design)
+    design = registry.design_of(family)
     names = [argument.name for argument in design.arguments]
     staged = before_launches(registry, family, dialect, parameters, problem)
     return Arm(
         built.code,
         built.entry,
         built.code_hash,
-        registry.launch_for(family.design, dialect, parameters, problem),
+        registry.launch_for(family, dialect, parameters, problem),
         tuple(problem.sizes[name] for name in design.problem),
         tuple(
             Staging(

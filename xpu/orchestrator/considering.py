@@ -33,10 +33,10 @@ def before_launches(
     problem: Problem,
 ) -> list[Before]:
     """Return what runs before each launch of a member, in order."""
-    staging = registry.staging_for(family.design, dialect, parameters)
+    staging = registry.staging_for(family, dialect, parameters)
     if not staging:
         return []
-    shapes = registry.design(family.design).shapes(problem, family.constants)
+    shapes = registry.design_of(family).shapes(problem, family.constants)
     return [
         Before(each, raw, each.launch(dialect, raw, family.constants))
         for each in staging
@@ -63,7 +63,7 @@ def considered(
     """
     launch, before, problem = Launch(), [], shapes.problem
     if dialect is not None:
-        launch = registry.launch_for(family.design, dialect, member.parameters, problem)
+        launch = registry.launch_for(family, dialect, member.parameters, problem)
         before = before_launches(registry, family, dialect, member.parameters, problem)
     facts = KernelFacts() if built is None else built.facts
     candidate = ShapeCandidate.of(

@@ -156,7 +156,7 @@ class Orchestrator:
         mode = self._mode(memory)
         op = Op(
             declared,
-            self.registry.design(declared.design),
+            self.registry.design_of(declared),
             sizes,
             lambda name, size: self.bind(family, memory=mode, **sizes, **{name: size}),
             # A trial would become part of what is being recorded.

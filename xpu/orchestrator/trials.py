@@ -95,7 +95,7 @@ class Trials:
                 if built is None:
                     return None
                 self._refuse_condemned(family, built)
-                design = self._assembly.registry.design(family.design)
+                design = self._assembly.registry.design_of(family)
                 made = Preparer(self._device, family, design, self._assembly.dialect, built)
                 self._preparers[family.name] = made
             return made
@@ -187,12 +187,13 @@ def _misfit(assembled: Assembled, data: Mapping[str, Any]) -> str:
     shapes = assembled.design.shapes(assembled.problem, assembled.family.constants)
     for argument in _read(assembled):
         array: Any = data.get(argument.name)
-        wanted = f"{argument.dtype} {tuple(shapes[argument.name])}"
-        given = type(array).__name__
+        shape = tuple(shapes[argument.name])
+        given, is_right = type(array).__name__, False
         if hasattr(array, "dtype") and hasattr(array, "shape"):
             given = f"{array.dtype} {tuple(array.shape)}"
-        if argument.name in data and given != wanted:
-            return f"{argument.name!r} is {wanted}, given {given}"
+            is_right = argument.takes(str(array.dtype)) and tuple(array.shape) == shape
+        if argument.name in data and not is_right:
+            return f"{argument.name!r} is {argument.dtype} {shape}, given {given}"
     return ""
 
 

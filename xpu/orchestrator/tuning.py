@@ -132,5 +132,5 @@ class Tuning:
         if self._model is None:
             return None
         family = self._orchestrator.settings.family(question.family)
-        design = self._orchestrator.registry.design(family.design)
+        design = self._orchestrator.registry.design_of(family)
         return self._model.data(family, design, question.problem)

@@ -32,7 +32,7 @@ def considered_by_facts(
     XpuConfigError
         The design cannot serve the problem.
     """
-    reason = registry.design(family.design).check_problem(problem, family.constants)
+    reason = registry.design_of(family).check_problem(problem, family.constants)
     if reason:
         raise XpuConfigError(f"family {family.name!r}, problem {problem.key}: {reason}")
     default = None if dialect is None else family.default_for(dialect)

@@ -160,7 +160,7 @@ class Preparer:
 
 def check_dtype(where: str, argument: Argument, array: DeviceArray) -> None:
     """Refuse an array of another element type, by name; `where` begins the message."""
-    if array.dtype != argument.dtype:
+    if not argument.takes(array.dtype):
         raise XpuLaunchException(
             f"{where}: argument {argument.name!r} is {argument.dtype}, given {array.dtype}"
         )

@@ -135,7 +135,7 @@ class Planner:
     def _why_not(self, family: Family, problem: Problem) -> str:
         if 0 in problem.sizes.values():
             return "with a size of 0 nothing is launched, so there is nothing to time"
-        return self._registry.design(family.design).check_problem(problem, family.constants)
+        return self._registry.design_of(family).check_problem(problem, family.constants)
 
     def _why_unmeasured(self, family: Family, problem: Problem) -> str:
         if self._bucketed(family, problem) is not None:
@@ -147,7 +147,7 @@ class Planner:
         )
 
     def _bucketed(self, family: Family, problem: Problem) -> Problem | None:
-        design = self._registry.design(family.design)
+        design = self._registry.design_of(family)
         return family_bucket(family, design, problem, self._settings.buckets)
 
     def _is_served(self, question: Question) -> bool:

@@ -80,7 +80,7 @@ class _Context:
         if self._model is None:
             return None
         declared = self._settings.family(family)
-        return self._model.data(declared, self._registry.design(declared.design), problem)
+        return self._model.data(declared, self._registry.design_of(declared), problem)
 
     def trial(self, family: str, problem: Problem) -> ChoiceResult:
         return tried(

@@ -96,7 +96,9 @@ class _StandIn:
 
 def guarded(item: T, owner: Owner | None) -> T:
     """Return a stand-in for a plugin's object; the object itself where nobody owns it."""
-    return item if owner is None else cast("T", _StandIn(item, owner))
+    if owner is None or type(item) is _StandIn:  # a design that gives itself
+        return item
+    return cast("T", _StandIn(item, owner))
 
 
 def bare(item: T) -> T:

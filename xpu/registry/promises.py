@@ -83,6 +83,7 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "facts": ((Device, _a(DeviceFacts)),),
     "timer": ((Device, _a(TimerTier)),),
     "source": ((Design, _a(KernelSource)), (Preparation, _a(KernelSource))),
+    "for_constants": ((Design, _a(Design)),),
     "shapes": ((Design, _one_for_each_argument),),
     "check_problem": ((Design, _a(str)),),
     "launch": ((Design, _a(Launch)), (KernelSource, _a(Launch)), (Preparation, _a(Launch))),

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from xpu.errors import XpuConfigError
-from xpu.model import DEVICE_FACT_NAMES, PluginRecord, Problem, nearest
+from xpu.model import DEVICE_FACT_NAMES, Family, PluginRecord, Problem, nearest
 from xpu.registry.claims import claim, claims_of
 from xpu.registry.contribution import Contribution, Found, collect, log
 from xpu.registry.guard import Owner, guarded
@@ -110,6 +110,10 @@ class Registry:
         """Return a design by name; raises as `backend` does."""
         return self._owned("design", self.designs, name)
 
+    def design_of(self, family: Family) -> Design:
+        """Return a family's design, as its constants make it; raises as `backend` does."""
+        return self.design(family.design).for_constants(family.constants)
+
     def probe(self, name: str) -> Probe:
         """Return a probe by name; raises as `backend` does."""
         return self._named("probe", self.probes, name)
@@ -155,21 +159,21 @@ class Registry:
         return own.preparation.source(dialect)
 
     def staging_for(
-        self, design: str, dialect: str, member: Mapping[str, int]
+        self, family: Family, dialect: str, member: Mapping[str, int]
     ) -> Sequence[Preparation]:
         """Return what runs before a member's launches, by a source of the design's own."""
-        own = self.design(design)
+        own = self.design_of(family)
         return own.staging(dialect, member) if dialect in own.dialects() else ()
 
     def launch_for(
-        self, design: str, dialect: str, member: Mapping[str, int], problem: Problem
+        self, family: Family, dialect: str, member: Mapping[str, int], problem: Problem
     ) -> Launch:
         """Return how a member is launched, as the design or the added source says."""
-        own = self.design(design)
-        added = self.kernel_sources.get((design, dialect))
+        own, source = self.design_of(family), (family.design, dialect)
+        added = self.kernel_sources.get(source)
         if dialect in own.dialects() or added is None or added.launch is None:
             return own.launch(dialect, member, problem)
-        owner = self.owners.get(("kernel source", (design, dialect)))
+        owner = self.owners.get(("kernel source", source))
         launch = cast("Callable[..., Launch]", guarded(added, owner).launch)
         return launch(member, problem)
 

@@ -79,6 +79,7 @@ def build_families(
     """
     families: dict[str, Family] = {}
     dormant: dict[str, str] = {}
+    looked_at: set[tuple[object, ...]] = set()
     for name, entry in entries.items():
         _check_sizes(entry, policies)
         _check_defaults(entry)
@@ -89,6 +90,12 @@ def build_families(
             dormant[name] = reason
         else:
             _check_against_design(entry, vocabulary)
+            # What a family has of another is checked once.
+            members = (entry.values["design"], *map(id, entry.members.values()))
+            same = (*members, *entry.values.get("requires", ()))
+            if same not in looked_at:
+                looked_at.add(same)
+                _check_members(entry, vocabulary)
             families[name] = _family(name, entry)
     return families, dormant
 
@@ -180,12 +187,17 @@ def _check_against_design(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
         )
     dialects = _CORE_DIALECTS | vocabulary.dialects
     _known(entry.values.get("default", {}).keys() - {"*"}, dialects, entry.place("default"))
+    _check_constants(entry, design)
+
+
+def _check_members(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
+    design = vocabulary.designs[entry.values["design"]]
+    dialects = _CORE_DIALECTS | vocabulary.dialects
     parameters = CORE_PARAMETERS.union(design.parameters)
     for member in entry.members.values():
         _known(member.values.get("dialects", ()), dialects, member.place("dialects"))
-        for key in member.values.keys() - {"name", "dialects"}:
+        for key in member.values.keys() - {"name", "dialects"} - parameters:
             _known([key], parameters, member.place(key))
-    _check_constants(entry, design)
     names = Names(device=_NOTHING, kernel=_NOTHING, member=parameters, problem=_NOTHING)
     hold_for(entry.values.get("requires", ()), entry, entry.members.values(), names)
 

@@ -54,9 +54,13 @@ class Entry:
 
 @attrs.define
 class FamilyEntry(Entry):
-    """A family's table, with its members in order."""
+    """A family's table, with its members in order.
+
+    `is_like` is the family that it takes from what no layer says of it; see `xpu.settings.like`.
+    """
 
     members: dict[str, Entry] = attrs.field(factory=dict)
+    is_like: FamilyEntry | None = None
 
 
 @attrs.define

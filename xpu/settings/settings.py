@@ -24,6 +24,7 @@ from xpu.model import (
 from xpu.settings.build import Vocabulary, build_buckets, build_families, build_probes
 from xpu.settings.files import BASE_VARIABLE, Config, Layer, base_file, layers, read
 from xpu.settings.formulas import CORE_PARAMETERS, build_rules
+from xpu.settings.like import completed, take_others
 from xpu.settings.merge import Merged
 
 # The shipped rules read these, so they are declared even where no plugin that uses them loads.
@@ -122,6 +123,8 @@ def _merged(read_from: Iterable[Layer]) -> Merged:
     merged = Merged()
     for layer in read_from:
         merged.add((file, read(file)) for file in layer)
+        take_others(merged.families)
+    merged.families = completed(merged.families)
     merged.complete()
     return merged
 

@@ -46,6 +46,7 @@ MEMBER: Final = Table(
 
 FAMILY: Final = Table(
     {
+        "like": Key(NAME, "Another family: what is not stated here is as there."),
         "design": Key(_TEXT, "The kernel design, from a plugin.", is_needed=True),
         "problem": Key(
             ListOf(IDENTIFIER, least=1), "The sizes, in the order of a key.", is_needed=True

@@ -14,7 +14,9 @@ from xpu.spec.backend import (
 from xpu.spec.calibration import CalibrationDesign
 from xpu.spec.compiler import CompiledCode, Compiler, KernelUnit
 from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
+from xpu.spec.elements import host_dtype, is_float
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
+from xpu.spec.host_arrays import numpy_view
 from xpu.spec.prelude import simt_prelude
 from xpu.spec.probe import Probe, ProbeContext
 from xpu.spec.routines import GEMM_NT_BF16
@@ -48,5 +50,8 @@ __all__ = [
     "TimerTier",
     "hookimpl",
     "hookspec",
+    "host_dtype",
+    "is_float",
+    "numpy_view",
     "simt_prelude",
 ]

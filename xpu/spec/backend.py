@@ -18,6 +18,7 @@ from xpu.errors import XpuBuildError, XpuLaunchException
 from xpu.model import DeviceFacts
 from xpu.spec.compiler import Compiler
 from xpu.spec.design import Launch
+from xpu.spec.elements import host_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,9 +56,7 @@ class DeviceArray:
         """Size in bytes."""
         import math
 
-        import numpy as np
-
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * host_dtype(self.dtype).itemsize
 
 
 class TimerTier(ABC):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from xpu.model import Constant, Problem
+from xpu.spec.elements import host_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +35,8 @@ class Argument:
     name
         For messages and for keyword use.
     dtype
-        numpy's name of the element type, for instance ``float32``.
+        numpy's name of the element type, for instance ``float32``; or ``bfloat16``, which is
+        uint16 in host memory (`xpu.spec.host_dtype`).
     access
         ``read``, ``write`` (every element is written) or ``update`` (in place).
     """
@@ -42,6 +44,10 @@ class Argument:
     name: str
     dtype: str
     access: Access
+
+    def takes(self, dtype: str) -> bool:
+        """Whether an array whose element type has this name can be the argument."""
+        return dtype in (self.dtype, host_dtype(self.dtype).name)
 
 
 @attrs.frozen
@@ -110,6 +116,11 @@ class Preparation(ABC):
     argument: str
     """Name of the argument that is prepared."""
 
+    constants: tuple[str, ...] | None = None
+    """Names of the family's constants that the kernel's code depends on; None: all of them.
+
+    Families that differ in other constants alone share the code, and so prepared weights."""
+
     @abstractmethod
     def source(self, dialect: str) -> KernelSource:
         """Return the preparing kernel; its buffers are the raw and the prepared array."""
@@ -154,6 +165,14 @@ class Design(ABC):
     problem: tuple[str, ...]
     arguments: tuple[Argument, ...]
     preparation: Preparation | None = None
+
+    def for_constants(self, constants: Mapping[str, Constant]) -> Design:
+        """Return the design as a family with these constants has it.
+
+        A design whose arguments or launches depend on them (on an element type, say) returns
+        a copy with its own; all else that the core asks for a family is asked of that copy.
+        """
+        return self
 
     @abstractmethod
     def dialects(self) -> tuple[str, ...]:
@@ -230,11 +249,9 @@ class Design(ABC):
         """Return the bytes that one launch must read and write at least."""
         import math
 
-        import numpy as np
-
         shapes = self.shapes(problem, constants)
         return sum(
-            math.prod(shapes[argument.name]) * np.dtype(argument.dtype).itemsize
+            math.prod(shapes[argument.name]) * host_dtype(argument.dtype).itemsize
             for argument in self.arguments
         )
 

@@ -85,7 +85,7 @@ class Cases:
         """Return one family; `problems` stand for those that are found where it is empty."""
         if name not in self._made:
             family = self.settings.family(name)
-            design = self.registry.designs[family.design]
+            design = self.registry.designs[family.design].for_constants(family.constants)
             given = tuple(Problem(**sizes).ordered(family.problem) for sizes in problems)
             found = given or sample_problems(design, family)
             self._made[name] = Case(family, design, self.dialects[family.design], found)

@@ -14,7 +14,8 @@ import pytest
 
 from xpu.adaptor.units import macros
 from xpu.model import Problem
-from xpu.spec import KernelSource, Launch
+from xpu.spec import KernelSource, Launch, host_dtype
+from xpu.spec.elements import BFLOAT16
 from xpu.testing.family_cases import Case, Cases
 from xpu.testing.member_tests import MemberTests
 from xpu.testing.surroundings import Suite, own_surroundings, skip_for
@@ -129,7 +130,7 @@ class DesignTests(FamilyFixtures):
             assert len(set(names)) == len(names), f"{kind}: a name stands there twice"
             assert all(name.isidentifier() for name in names), f"{kind}: {names}"
         for argument in design.arguments:
-            assert np.dtype(argument.dtype).name == argument.dtype, argument
+            assert argument.dtype in (host_dtype(argument.dtype).name, BFLOAT16), argument
             assert argument.access in ("read", "write", "update"), argument
         assert design.arguments[-1].access != "read", "the last argument is the result"
         if design.preparation is not None:
@@ -162,7 +163,7 @@ class DesignTests(FamilyFixtures):
             for member in case.family.for_dialect(dialect):
                 for problem in case.problems:
                     launch = cases.registry.launch_for(
-                        design.name, dialect, member.parameters, problem
+                        case.family, dialect, member.parameters, problem
                     )
                     assert isinstance(launch, Launch)
                     assert all(size >= 1 for size in launch.grid), (member.name, launch)
@@ -178,7 +179,11 @@ class DesignTests(FamilyFixtures):
 
     def test_data_have_the_shapes_and_are_fresh(self, case: Case) -> None:
         constants = case.family.constants
-        given = {it.name: it.dtype for it in case.design.arguments if it.access != "write"}
+        given = {
+            it.name: host_dtype(it.dtype).name
+            for it in case.design.arguments
+            if it.access != "write"
+        }
         for problem in case.problems:
             shapes = case.design.shapes(problem, constants)
             first, again, other = (
@@ -233,7 +238,7 @@ class DesignTests(FamilyFixtures):
             if not member.speaks(dialect):
                 continue
             shapes = case.design.shapes(problem, case.family.constants)
-            before = cases.registry.staging_for(case.design.name, dialect, member.parameters)
+            before = cases.registry.staging_for(case.family, dialect, member.parameters)
             names = [each.argument for each in before]
             assert len(set(names)) == len(names), f"{member.name}: staged twice: {names}"
             assert set(names) <= set(read), f"{member.name}: what is staged is only read: {names}"

@@ -23,7 +23,7 @@ from xpu.orchestrator.assembly import Assembly, arm_of
 from xpu.orchestrator.weights import Preparer
 from xpu.registry import Registry
 from xpu.settings import Settings
-from xpu.spec import Argument, Backend, Design, Device
+from xpu.spec import Argument, Backend, Design, Device, host_dtype, is_float
 from xpu.testing.surroundings import skip_for
 
 COMPILES: Final = "test_every_member_compiles"
@@ -93,7 +93,7 @@ class MemberRunner:
 
         With `splits` it is launched as where the rules recorded that number of parts of k.
         """
-        design = self._registry.designs[family.design]
+        design = self._registry.designs[family.design].for_constants(family.constants)
         chosen = family.member(member)
         assert chosen is not None
         target = self._adaptor.native_target()
@@ -116,7 +116,7 @@ class MemberRunner:
             outputs[argument.name] = (
                 np.ascontiguousarray(raw)
                 .reshape(-1)
-                .view(argument.dtype)
+                .view(host_dtype(argument.dtype))
                 .reshape(shapes[argument.name])
             )
         return outputs
@@ -150,8 +150,8 @@ def written(design: Design) -> list[Argument]:
 
 def _left(raw: NDArray[Any], argument: Argument) -> int:
     """Count elements that still hold poison; whole numbers may happen to look like it."""
-    dtype = np.dtype(argument.dtype)
-    if dtype.kind != "f":
+    if not is_float(argument.dtype):
         return 0
-    rows = np.ascontiguousarray(raw).reshape(-1).view(np.uint8).reshape(-1, dtype.itemsize)
+    size = host_dtype(argument.dtype).itemsize
+    rows = np.ascontiguousarray(raw).reshape(-1).view(np.uint8).reshape(-1, size)
     return int((rows == 0xFF).all(axis=1).sum())

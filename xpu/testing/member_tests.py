@@ -14,7 +14,8 @@ from xpu.errors import XpuLaunchException
 from xpu.model import Problem
 from xpu.orchestrator import Orchestrator, availability_of
 from xpu.orchestrator.arguments import result_place
-from xpu.spec import Argument
+from xpu.spec import Argument, host_dtype, is_float
+from xpu.spec.elements import BFLOAT16
 from xpu.testing.member_runner import COMPILES, MemberRunner, written
 from xpu.testing.surroundings import Suite, skip_for
 
@@ -117,7 +118,7 @@ class MemberTests(Suite):
     ) -> None:
         spoilt_names = []
         for argument in written(case.design):
-            harmed = spoilt(result.outputs[argument.name], how)
+            harmed = spoilt(result.outputs[argument.name], how, argument.dtype)
             # Not all kinds of harm can be done to every array: whole numbers have no NaN.
             if harmed is None or harmed.tobytes() == result.outputs[argument.name].tobytes():
                 continue
@@ -154,7 +155,7 @@ class MemberTests(Suite):
             pytest.skip(f"rows: no float argument shares its first axis with {target.name!r}")
         row = int(rng.integers(inputs[argument.name].shape[0]))
         harmed = inputs[argument.name].copy()
-        harmed.reshape(len(harmed), -1)[row, -1] = np.nan
+        harmed.reshape(len(harmed), -1)[row, -1] = _nan(argument.dtype)
         for member in launchable(runner, case, problem):
             clean = runner.run(case.family, member, problem, inputs)[target.name]
             given = {**inputs, argument.name: harmed}
@@ -179,7 +180,9 @@ class MemberTests(Suite):
         ) as orchestrator:
             for problem in taken:
                 shapes = design.shapes(problem, case.family.constants)
-                arrays = [np.zeros(shapes[it.name], it.dtype) for it in design.arguments]
+                arrays = [
+                    np.zeros(shapes[it.name], host_dtype(it.dtype)) for it in design.arguments
+                ]
                 out = arrays.pop(result_place(design.arguments))
                 kernel = orchestrator.bind(case.family.name, memory=None, **problem.sizes)
                 try:
@@ -215,29 +218,36 @@ def judged(case: Case, result: Result, rng: np.random.Generator) -> str:
     return fault
 
 
-def spoilt(array: NDArray[Any], how: str) -> NDArray[Any] | None:
+def spoilt(array: NDArray[Any], how: str, dtype: str) -> NDArray[Any] | None:
     """Return an array as a kernel that is wrong may leave it; None when it cannot be so."""
     harmed = array.copy()
     match how:
         case "poison":
             return np.full(array.nbytes, 0xFF, np.uint8).view(array.dtype).reshape(array.shape)
         case "nan":
-            return np.full_like(array, np.nan) if array.dtype.kind == "f" else None
+            return np.full_like(array, _nan(dtype)) if is_float(dtype) else None
         case "zero":
             return np.zeros_like(array)
         case "shifted":
             return np.roll(array, 1)
         case "scaled":
-            return _changed(harmed)
+            return _changed(harmed, dtype)
         case _:
             flat = harmed.reshape(-1)
-            flat[array.size // 2 :] = _changed(flat[array.size // 2 :])
+            flat[array.size // 2 :] = _changed(flat[array.size // 2 :], dtype)
             return harmed
 
 
-def _changed(array: NDArray[Any]) -> NDArray[Any]:
+def _changed(array: NDArray[Any], dtype: str) -> NDArray[Any]:
+    if dtype == BFLOAT16:
+        flipped: NDArray[Any] = np.bitwise_xor(array, 0x0080)  # the lowest bit of the exponent
+        return flipped
     changed = array * 1.5 if array.dtype.kind == "f" else array + 1
     return changed.astype(array.dtype)
+
+
+def _nan(dtype: str) -> Any:
+    return 0x7FC0 if dtype == BFLOAT16 else np.nan
 
 
 def rowwise(case: Case, problem: Problem, target: Argument) -> Argument | None:
@@ -254,7 +264,7 @@ def rowwise(case: Case, problem: Problem, target: Argument) -> Argument | None:
             continue
         grown = case.design.shapes(other, constants)
         for argument in case.design.arguments:
-            if argument.access == "write" or np.dtype(argument.dtype).kind != "f":
+            if argument.access == "write" or not is_float(argument.dtype):
                 continue
             pairs = [(shapes[it.name], grown[it.name]) for it in (argument, target)]
             both_grow = all(now and then and now[0] != then[0] for now, then in pairs)

@@ -15,7 +15,7 @@ import numpy as np
 
 from xpu.errors import XpuLaunchException
 from xpu.model import DeviceFacts
-from xpu.spec import Device, DeviceArray, Launch, LoadedKernel, TimerTier
+from xpu.spec import Device, DeviceArray, Launch, LoadedKernel, TimerTier, host_dtype
 from xpu.testing.functions import found_function
 
 if TYPE_CHECKING:
@@ -208,4 +208,4 @@ class NullDevice(Device):
 
 def _view(array: DeviceArray, dtype: str) -> NDArray[Any]:
     memory = (ctypes.c_uint8 * array.nbytes).from_address(array.address)
-    return np.ndarray((array.nbytes,), np.uint8, memoryview(memory)).view(dtype)
+    return np.ndarray((array.nbytes,), np.uint8, memoryview(memory)).view(host_dtype(dtype))

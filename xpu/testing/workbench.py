@@ -34,6 +34,7 @@ from xpu.spec import (
     KernelUnit,
     Launch,
     LoadedKernel,
+    host_dtype,
 )
 from xpu.testing.c_designs import KitIsa, KitPhases
 from xpu.testing.designs import SUFFIXES, KitDesign, KitInPlace, KitTable
@@ -246,8 +247,8 @@ class Workbench:
 
     def launch(self, name: str, problem: Problem, member: str | None = None) -> Launch:
         """Return how a member is launched on a problem."""
-        parameters = self._member(name, member).parameters
-        return self.registry.launch_for(name, self.backend.dialect, parameters, problem)
+        family, parameters = self.settings.family(name), self._member(name, member).parameters
+        return self.registry.launch_for(family, self.backend.dialect, parameters, problem)
 
     def buffer(
         self,
@@ -278,7 +279,7 @@ def _written(design: KitDesign) -> list[Argument]:
 
 def _nbytes(design: KitDesign, problem: Problem, argument: Argument) -> int:
     shape = design.shapes(problem, design.constants)[argument.name]
-    return math.prod(shape) * np.dtype(argument.dtype).itemsize
+    return math.prod(shape) * host_dtype(argument.dtype).itemsize
 
 
 def _shaped(
@@ -286,9 +287,9 @@ def _shaped(
 ) -> dict[str, NDArray[Any]]:
     """Return what was written, by name, from bytes or whatever else a device gave."""
     shapes = design.shapes(problem, design.constants)
-    return {
-        argument.name: np.frombuffer(np.ascontiguousarray(raw).tobytes(), argument.dtype).reshape(
-            shapes[argument.name]
-        )
-        for argument, raw in zip(_written(design), results, strict=True)
-    }
+    made: dict[str, NDArray[Any]] = {}
+    for argument, raw in zip(_written(design), results, strict=True):
+        data = np.ascontiguousarray(raw).tobytes()
+        typed = np.frombuffer(data, host_dtype(argument.dtype))
+        made[argument.name] = typed.reshape(shapes[argument.name])
+    return made

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpu.adaptor.units import macros, member_unit, preparation_unit, symbol, unit_key
+from xpu.adaptor.units import (
+    macros,
+    member_unit,
+    preparation_unit,
+    staging_unit,
+    symbol,
+    unit_key,
+)
 from xpu.model import Family, Member
 from xpu.spec import Argument, Design, KernelSource
 
@@ -78,6 +85,18 @@ def test_families_of_one_format_share_the_code_of_their_preparation():
     assert unit_key(preparation_unit(FAMILY, SOURCE), Compiler(), "t") != unit_key(
         preparation_unit(third, SOURCE), Compiler(), "t"
     )
+
+
+def test_constants_that_a_preparation_does_not_read_leave_its_code_alone():
+    halves = attrs.evolve(FAMILY, constants={"format": "q4_k", "x": "float16"})
+    member = FAMILY.members[0]
+    for made in (
+        lambda family: preparation_unit(family, SOURCE, ("format",)),
+        lambda family: staging_unit(family, member, SOURCE, ("format",)),
+    ):
+        assert made(halves).defines == made(FAMILY).defines == {"XPU_FORMAT_Q4_K": "1"}
+    assert "XPU_X_FLOAT16" in preparation_unit(halves, SOURCE).defines
+    assert "XPU_X_FLOAT16" in staging_unit(halves, member, SOURCE, ("format", "x")).defines
 
 
 UNIT = member_unit(FAMILY, Two(), SOURCE, FAMILY.members[0])

@@ -31,7 +31,7 @@ class Answers:
         self.asked = []
         self._busy = dict(busy)
         self.settings = types.SimpleNamespace(family=lambda name: Family(name, "any", ("n",), ()))
-        self.registry = types.SimpleNamespace(design=lambda name: name)
+        self.registry = types.SimpleNamespace(design_of=lambda family: family.design)
         self._clock = clock
         self._stored, self._faults, self._contended = set(stored), dict(faults), set(contended)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from xpu.errors import XpuBuildError, XpuConfigError, XpuLaunchException, XpuPluginError
-from xpu.model import DeviceFacts, Problem
+from xpu.model import DeviceFacts, Family, Problem
 from xpu.registry import Registry, bare, blaming, guarded, owner_of
 from xpu.spec import (
     Argument,
@@ -217,7 +217,7 @@ def test_the_launch_of_an_added_source_is_its_own_plugins(plugin: Make, design: 
         ]
     )
     with pytest.raises(XpuPluginError, match=r"'acme' of acme-xpu: .*launch\(\) raised KeyError"):
-        registry.launch_for("d", "simt", {}, PROBLEM)
+        registry.launch_for(Family("f", "d", ("n",), ()), "simt", {}, PROBLEM)
 
 
 def test_what_is_right_comes_through_as_it_is(brought: Make) -> None:

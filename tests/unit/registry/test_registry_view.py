@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from xpu.errors import XpuConfigError, XpuPluginError
-from xpu.model import DEVICE_FACT_NAMES, Problem
-from xpu.registry import Registry
-from xpu.spec import KernelSource, Launch, Preparation
+from xpu.model import DEVICE_FACT_NAMES, Family, Problem
+from xpu.registry import Registry, bare
+from xpu.spec import Argument, KernelSource, Launch, Preparation
 
 Make = Callable[..., Any]
 
@@ -89,6 +90,17 @@ def test_a_source_is_the_designs_own_or_an_added_one(plugin: Make, design: Make)
     assert registry.source_for("gone", "simt") is None
 
 
+def test_a_familys_design_is_as_its_constants_make_it(plugin: Make, design: Make) -> None:
+    half = design("d", arguments=(Argument("y", "float16", "write"),))
+    whole = design("d", for_constants=lambda _self, constants: half if "y" in constants else _self)
+    registry = Registry.from_plugins([("family", plugin(xpu_designs=[whole]), "f")])
+    narrow = Family("f", "d", ("n",), (), constants={"y": "float16"})
+    assert registry.design_of(narrow).arguments == half.arguments
+    assert bare(registry.design_of(attrs.evolve(narrow, constants={}))) is whole
+    of_any = Registry.from_plugins([("family", plugin(xpu_designs=[design("d")]), "f")])
+    assert of_any.design_of(narrow).name == "d"
+
+
 class Repack(Preparation):
     argument = "y"
 
@@ -123,12 +135,13 @@ def test_what_a_dialect_needs_comes_from_whoever_brings_it(plugin: Make, design:
         ]
     )
     member, problem = {"a": 9}, Problem(n=9)
+    of_d = Family("f", "d", ("n",), ())
     assert registry.preparation_for("d", "c") == KernelSource("c", "repack")
-    assert registry.launch_for("d", "c", member, problem) is own_launch
+    assert registry.launch_for(of_d, "c", member, problem) is own_launch
     assert registry.preparation_for("d", "simt") is repack
-    assert registry.launch_for("d", "simt", member, problem) is added_launch
+    assert registry.launch_for(of_d, "simt", member, problem) is added_launch
     assert registry.preparation_for("d", "plain") is None
-    assert registry.launch_for("d", "plain", member, problem) is own_launch
+    assert registry.launch_for(of_d, "plain", member, problem) is own_launch
     assert registry.preparation_for("d", "spoken by nobody") is None
     assert registry.preparation_for("bare", "c") is None
 

@@ -22,7 +22,9 @@ from xpu.settings.schema import schemas
 CONFIG = shipped_directory()
 NAMES = ("families", "rules", "buckets", "probes")
 PROBED = {f"q{bits}k_{shape}" for bits in (4, 5, 6) for shape in ("tile", "matvec")}
-FAMILIES = PROBED | {f"q{bits}k_{kind}" for bits in (4, 5, 6) for kind in ("cols", "library")}
+STATED = PROBED | {f"q{bits}k_cols" for bits in (4, 5, 6)}
+FAMILIES = STATED | {f"{name}_{kind}" for name in STATED for kind in ("f16", "bf16")}
+FAMILIES |= {f"q{bits}k_library" for bits in (4, 5, 6)}
 
 
 def _schema(name: str) -> dict[str, Any]:
@@ -63,7 +65,10 @@ def test_a_member_is_added_by_a_table_at_the_end_of_the_file(
     after = load_settings(vocabulary=kquant, environ={"XPU_CONFIG_DIR": str(tmp_path)})
     assert after.families["q4k_tile"].members[-1].name == "mine"
     assert after.families["q4k_tile"].members[:-1] == before.families["q4k_tile"].members
-    for name in FAMILIES - {"q4k_tile"}:
+    changed = {"q4k_tile", "q4k_tile_f16", "q4k_tile_bf16"}
+    for name in changed:
+        assert after.families[name].members == after.families["q4k_tile"].members
+    for name in FAMILIES - changed:
         assert after.families[name] == before.families[name]
 
 

@@ -6,10 +6,11 @@ import ctypes
 import mmap
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import numpy as np
 
 from xpu.errors import XpuLaunchException
-from xpu.spec import DeviceArray
+from xpu.spec import DeviceArray, host_dtype, numpy_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,7 @@ def host_view(array: DeviceArray) -> Array:
     """Return a numpy array over the same memory; it keeps the owner alive."""
     memory = (ctypes.c_uint8 * array.nbytes).from_address(array.address)
     memory.owner = array.owner  # type: ignore[attr-defined]  # kept alive with the view
-    return np.ndarray(array.shape, np.dtype(array.dtype), memoryview(memory))
+    return np.ndarray(array.shape, host_dtype(array.dtype), memoryview(memory))
 
 
 def import_array(value: Any, *, writable: bool) -> DeviceArray:
@@ -65,9 +66,9 @@ def import_array(value: Any, *, writable: bool) -> DeviceArray:
     if isinstance(value, np.ndarray):
         return _from_numpy(value, value, writable and not value.flags.writeable)
     if hasattr(value, "__dlpack__"):
-        array = _from_dlpack(value)
+        array, dtype = _from_dlpack(value)
         is_refused = writable and not array.flags.writeable and _is_read_only(value)
-        return _from_numpy(array, value, is_refused)
+        return attrs.evolve(_from_numpy(array, value, is_refused), dtype=dtype)
     if hasattr(value, "__array_interface__"):
         array = np.asarray(value)
         return _from_numpy(array, value, writable and not array.flags.writeable)
@@ -104,7 +105,8 @@ def _complaint(array: Array, is_refused: bool) -> str:
     return f"{what} is not aligned to its element type; pass a copy of it"
 
 
-def _from_dlpack(value: Any) -> Array:
+def _from_dlpack(value: Any) -> tuple[Array, str]:
+    """Return a view of an array's memory and the name of its element type."""
     what = f"an object of type {type(value).__name__}"
     try:
         kind, number = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (1, 0)
@@ -113,7 +115,7 @@ def _from_dlpack(value: Any) -> Array:
                 f"the array lives on another device (DLPack kind {int(kind)}, number {number}), "
                 "not in host memory; copy it to the host first"
             )
-        array = np.from_dlpack(value)
+        array, dtype = numpy_view(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise XpuLaunchException(
             f"{what} cannot be taken through DLPack: {error}; pass a numpy array of it"
@@ -121,7 +123,7 @@ def _from_dlpack(value: Any) -> Array:
     if array.flags.owndata and array.size:
         # numpy makes memory of its own for a null pointer: nobody would see the result.
         raise XpuLaunchException(f"{what} has no memory; pass an array that has")
-    return array
+    return array, dtype
 
 
 def _is_read_only(value: Any) -> bool:

@@ -1,7 +1,8 @@
 """Every kernel of the tree in the dialect `simt` compiles for every target, with no device.
 
-All of them for one target, and for each other one a member of every source, another one each
-time: that takes half a minute of two cores. With ``XPU_TEST_ALL_KERNELS=1`` all of them for all.
+All of them for one target, but of those with activations or results of 16 bits one of each kind;
+for each other target a member of every source, another one each time: that takes half a minute of
+two cores. With ``XPU_TEST_ALL_KERNELS=1`` all of them for all.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ def members() -> Iterator[KernelUnit]:
         for member in family.members:
             if not member.dialects or DIALECT in member.dialects:
                 if source.routine is None:
-                    yield member_unit(family, registry.design(family.design), source, member)
-                for staging in registry.staging_for(family.design, DIALECT, member.parameters):
+                    yield member_unit(family, registry.design_of(family), source, member)
+                for staging in registry.staging_for(family, DIALECT, member.parameters):
                     yield staging_unit(family, member, staging, DIALECT)
         preparation = registry.preparation_for(family.design, DIALECT)
         if preparation is not None:
-            yield preparation_unit(family, preparation)
+            own = registry.design_of(family).preparation
+            yield preparation_unit(family, preparation, own and own.constants)
     for name, design in registry.designs.items():
         source = registry.source_for(name, DIALECT)
         if isinstance(design, CalibrationDesign) and source is not None:
@@ -55,13 +57,24 @@ def shipped() -> Sequence[KernelUnit]:
 
 
 def wanted(target: str, units: Sequence[KernelUnit]) -> Sequence[KernelUnit]:
-    if target == WHOLE or os.environ.get("XPU_TEST_ALL_KERNELS"):
+    if os.environ.get("XPU_TEST_ALL_KERNELS"):
         return units
-    sources: dict[str, list[KernelUnit]] = {}
+    wide: list[KernelUnit] = []
+    narrow: dict[object, KernelUnit] = {}
     for unit in units:
+        types = frozenset(name for name in unit.defines if name.startswith(("XPU_X_", "XPU_Y_")))
+        if types:
+            narrow.setdefault((unit.text, types, unit.defines.get("XPU_WIDEN")), unit)
+        else:
+            wide.append(unit)
+    if target == WHOLE:
+        return (*wide, *narrow.values())
+    sources: dict[str, list[KernelUnit]] = {}
+    for unit in wide:
         sources.setdefault(unit.text, []).append(unit)
     turn = OTHERS.index(target)
-    return [same[turn * len(same) // len(OTHERS)] for same in sources.values()]
+    chosen = [same[turn * len(same) // len(OTHERS)] for same in sources.values()]
+    return (*chosen, *narrow.values()) if target == OTHERS[0] else chosen
 
 
 @pytest.mark.slow

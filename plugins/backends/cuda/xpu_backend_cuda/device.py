@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from xpu.errors import XpuLaunchException
-from xpu.spec import Device, DeviceArray, Launch, LoadedKernel
+from xpu.spec import Device, DeviceArray, Launch, LoadedKernel, host_dtype
 from xpu_backend_cuda.arrays import import_array
 from xpu_backend_cuda.blas import CudaRoutine
 from xpu_backend_cuda.context import Context
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.generic]
 
 _POISON: Final = 0xFF
-_BITS: Final = {"bfloat16": "uint16"}
-"""What element types that numpy may lack are on the host."""
 _CAPTURE_IMPLICIT: Final = 906
 """Source: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT of cuda.h: a stream that this one waits for."""
 
@@ -155,9 +153,9 @@ class CudaDevice(Device):
         import numpy as np
 
         try:
-            dtype = np.dtype(array.dtype)
-        except TypeError:
-            dtype = np.dtype(_BITS.get(array.dtype, "uint8"))
+            dtype = host_dtype(array.dtype)
+        except TypeError:  # one that numpy has not, of 8 bits
+            dtype = np.dtype("uint8")
         fresh: Array = np.empty(array.shape, dtype)
         if fresh.nbytes:
             what = f"{fresh.nbytes} bytes cannot be copied from the device"

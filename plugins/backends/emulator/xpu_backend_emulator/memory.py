@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from xpu.errors import XpuLaunchException
-from xpu.spec import DeviceArray
+from xpu.spec import DeviceArray, host_dtype, numpy_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,7 +93,7 @@ def host_view(array: DeviceArray) -> Array:
     """Return a numpy array over the same memory; it keeps the owner alive."""
     memory = (ctypes.c_uint8 * array.nbytes).from_address(array.address)
     memory.owner = array.owner  # type: ignore[attr-defined]  # kept alive with the view
-    return np.ndarray(array.shape, np.dtype(array.dtype), memoryview(memory))
+    return np.ndarray(array.shape, host_dtype(array.dtype), memoryview(memory))
 
 
 def import_array(value: Any, *, writable: bool) -> DeviceArray:
@@ -107,12 +107,13 @@ def import_array(value: Any, *, writable: bool) -> DeviceArray:
     """
     if isinstance(value, DeviceArray):
         return value
+    dtype = ""
     if isinstance(value, np.ndarray):
         array: Array = value
         # Older DLPack cannot say whether memory may be written; numpy itself can.
         is_refused = writable and not array.flags.writeable
     elif hasattr(value, "__dlpack__"):
-        array, is_refused = _from_dlpack(value), False
+        (array, dtype), is_refused = _from_dlpack(value), False
     elif hasattr(value, "__array_interface__"):
         array = np.asarray(value)
         is_refused = writable and not array.flags.writeable
@@ -125,7 +126,7 @@ def import_array(value: Any, *, writable: bool) -> DeviceArray:
     if complaint:
         raise XpuLaunchException(f"array of {array.dtype} {array.shape} {complaint}")
     owner = (value, array)  # either may own the memory
-    return DeviceArray(array.ctypes.data, array.shape, array.dtype.name, owner)
+    return DeviceArray(array.ctypes.data, array.shape, dtype or array.dtype.name, owner)
 
 
 def _complaint(array: Array, is_refused: bool) -> str:
@@ -140,7 +141,8 @@ def _complaint(array: Array, is_refused: bool) -> str:
     return ""
 
 
-def _from_dlpack(value: Any) -> Array:
+def _from_dlpack(value: Any) -> tuple[Array, str]:
+    """Return a view of an array's memory and the name of its element type."""
     if hasattr(value, "__dlpack_device__"):
         kind, number = value.__dlpack_device__()
         if int(kind) not in _HOST_KINDS:
@@ -149,7 +151,7 @@ def _from_dlpack(value: Any) -> Array:
                 "not in host memory; copy it to the host first"
             )
     try:
-        return np.from_dlpack(value)
+        return numpy_view(value)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise XpuLaunchException(
             f"an object of type {type(value).__name__} cannot be taken through DLPack: {error}; "

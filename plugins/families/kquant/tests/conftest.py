@@ -15,14 +15,16 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from xpu.spec import KernelSource
+from xpu.spec import KernelSource, host_dtype
 from xpu_family_kquant import reference
 from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
+from xpu_family_kquant.elements import element_of
 
 # The dialect's prelude as its specification gives it; a backend supplies its own.
 PRELUDE = """
@@ -71,9 +73,6 @@ class Guarded:
         self.address = start + at
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, size, at)
         self.bytes[:] = 0xA5
-
-    def floats(self, *shape: int) -> NDArray[np.float32]:
-        return self.bytes.view(np.float32).reshape(shape)
 
 
 class Kernel:
@@ -128,8 +127,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         weight_format: str,
         parameters: Mapping[str, int] | None = None,
         flags: Sequence[str] = ("-march=native",),
+        types: Mapping[str, str] | None = None,
     ) -> Kernel:
         defines = [f"-DXPU_{name.upper()}={value}" for name, value in (parameters or {}).items()]
+        defines += [f"-DXPU_{name}_{value}=1".upper() for name, value in (types or {}).items()]
         defines += ["-DXPU_ENTRY=kernel", f"-DXPU_FORMAT_{weight_format.upper()}=1"]
         arguments = ["-O3", "-std=gnu11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
         arguments += [*flags, *(refused if "-march=native" in flags else ()), *defines]
@@ -154,13 +155,16 @@ NO_TILES = ("-mno-amx-tile", "-mno-amx-int8", "-mno-amx-bf16")
 class Product:
     """Prepares weights and multiplies: one kernel, one format, ready for any problem."""
 
-    def __init__(self, compiled: Compile, kernel: Kernel, weight_format: str) -> None:
+    def __init__(
+        self, compiled: Compile, kernel: Kernel, weight_format: str, types: Mapping[str, str]
+    ) -> None:
         self._prepare = compiled(BlocksToGroups().source("c"), weight_format)
         self._kernel = kernel
         self._format = weight_format
+        self._of_y = element_of(types, "y")
 
     def __call__(
-        self, rows: NDArray[np.uint8], x: NDArray[np.float32], workers: int = 3
+        self, rows: NDArray[np.uint8], x: NDArray[Any], workers: int = 3
     ) -> NDArray[np.float32]:
         preparation, constants = BlocksToGroups(), {"format": self._format}
         raw = Guarded(rows.nbytes, 1)
@@ -168,12 +172,14 @@ class Product:
         prepared = Guarded(preparation.prepared_bytes(rows.shape, constants), 64)
         sizes = preparation.sizes(rows.shape, constants)
         self._prepare([raw.address, prepared.address], sizes, workers)
-        given, y = Guarded(x.nbytes, 4), Guarded(len(x) * len(rows) * 4, 4)
+        dtype = host_dtype(self._of_y.name)
+        size = dtype.itemsize
+        given, y = Guarded(x.nbytes, x.itemsize), Guarded(len(x) * len(rows) * size, size)
         given.bytes[:] = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
         self._kernel(
             [prepared.address, given.address, y.address], [len(x), len(rows), x.shape[1]], workers
         )
-        return y.floats(len(x), len(rows)).copy()
+        return self._of_y.widened(y.bytes.view(dtype).reshape(len(x), len(rows)).copy())
 
 
 @pytest.fixture(scope="session")
@@ -185,9 +191,11 @@ def product(compiled: Compile) -> Callable[..., Product]:
         weight_format: str,
         parameters: Mapping[str, int],
         flags: Sequence[str] = ("-march=native",),
+        **types: str,
     ) -> Product:
         source = {"qgemm_tile": QGemmTile(), "qmatvec": QMatVec()}[design].source("c")
-        return Product(compiled, compiled(source, weight_format, parameters, flags), weight_format)
+        kernel = compiled(source, weight_format, parameters, flags, types)
+        return Product(compiled, kernel, weight_format, types)
 
     return make
 

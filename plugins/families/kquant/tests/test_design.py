@@ -10,6 +10,7 @@ from xpu.model import Problem
 from xpu.spec import GEMM_NT_BF16, Design, Launch
 from xpu_family_kquant import plugin, reference
 from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
+from xpu_family_kquant.elements import ELEMENTS
 from xpu_family_kquant.library import QGemmLibrary
 from xpu_family_kquant.qmatvec_cols import QMatVecCols
 
@@ -60,6 +61,66 @@ def test_what_cannot_be_served_is_said(design: Design) -> None:
     assert design.check_constants(CONSTANTS) == ""
     assert "q8_0" in design.check_constants({"format": "q8_0"})
     assert "format" in design.check_constants({})
+    assert design.check_constants({**CONSTANTS, "x": "bfloat16"}) == ""
+    refusal = design.check_constants({**CONSTANTS, "y": "float16"})
+    assert ("y = 'float16' is not float32" in refusal) == (design.name == "qgemm_library")
+    assert "x = 'half' is none of float32" in design.check_constants({**CONSTANTS, "x": "half"})
+    assert "x, y (float32, float16" in design.check_constants({**CONSTANTS, "z": "float16"})
+
+
+def test_constants_say_the_types_of_x_and_y(design: Design) -> None:
+    narrow = design.for_constants({**CONSTANTS, "x": "bfloat16", "y": "float16"})
+    assert [it.dtype for it in narrow.arguments] == ["uint8", "bfloat16", "float16"]
+    assert [it.dtype for it in design.arguments] == ["uint8", "float32", "float32"]
+    assert design.for_constants(CONSTANTS).arguments == design.arguments
+    problem = Problem(m=3, n=16, k=256)
+    less = design.bytes_touched(problem, CONSTANTS) - narrow.bytes_touched(problem, CONSTANTS)
+    assert less == 2 * (3 * 256 + 3 * 16)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_parts_of_k_are_added_up_in_float32_alone(kind: str) -> None:
+    tile = {"tile_m": 64, "tile_n": 128, "threads": 256, "unroll": 2, "stages": 4, "widen": 1}
+    tile["splits"] = 2
+    for x, y, parts in ((kind, "float32", 2), ("float32", kind, 1)):
+        design = QGemmTile().for_constants({**CONSTANTS, "x": x, "y": y})
+        launch = design.launch("simt", tile, Problem(m=65, n=300, k=512))
+        assert (launch.grid[2], launch.clears_result) == (parts, parts > 1)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_a_result_of_16_bits_is_judged_by_its_own_rounding(
+    kind: str, design: Design, rng: np.random.Generator
+) -> None:
+    constants, element = {**CONSTANTS, "x": kind, "y": kind}, ELEMENTS[kind]
+    problem = Problem(m=4, n=40, k=1024)
+    data = design.data(problem, constants, rng)
+    x, weights = element.widened(data["x"]), np.asarray(data["weights"], np.uint8)
+    exact = reference.product("q6_k", weights, x).astype(np.float32)
+    y = element.rounded(exact)
+    # The mean of what rounding costs is far beyond what a float32 of the same value may be off.
+    assert reference.errors("q6_k", weights, x, element.widened(y)).max() > 1e-4
+    assert reference.errors("q6_k", weights, x, element.widened(y), element).max() < 1e-7
+    assert design.verify(problem, constants, data, {"y": y}, rng) == ""
+    wrong = element.rounded(exact * np.float32(1.1))
+    assert "rms" in design.verify(problem, constants, data, {"y": wrong}, rng)
+    bad = y.copy()
+    bad[1, 2] = 0x7FC0 if kind == "bfloat16" else np.nan
+    assert "not finite" in design.verify(problem, constants, data, {"y": bad}, rng)
+
+
+def test_a_half_is_infinite_where_the_product_is_too_large_and_nowhere_else(
+    rng: np.random.Generator,
+) -> None:
+    design, element = QMatVec(), ELEMENTS["float16"]
+    constants, problem = {**CONSTANTS, "y": "float16"}, Problem(m=2, n=30, k=512)
+    data = dict(design.data(problem, constants, rng))
+    data["x"][1] *= np.float32(1e4)
+    y = element.rounded(reference.product("q6_k", data["weights"], data["x"]).astype(np.float32))
+    assert np.isinf(y[1]).any()
+    assert design.verify(problem, constants, data, {"y": y}, rng) == ""
+    y[0, 0] = np.inf
+    assert "largest inf" in design.verify(problem, constants, data, {"y": y}, rng)
 
 
 @pytest.mark.parametrize("m", [0, 17])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from xpu_family_kquant import reference
+from xpu_family_kquant.elements import ELEMENTS
 
 FORMATS = ("q4_k", "q5_k", "q6_k")
 ENGINES: Mapping[str, Mapping[str, int]] = {
@@ -65,7 +66,7 @@ def members() -> list[Any]:
     families = tomllib.loads(config.read_text("utf-8"))["families"]
     found = []
     for family, entry in families.items():
-        for member in entry["members"]:
+        for member in entry.get("members", ()):
             if entry["design"] in {"qgemm_tile", "qmatvec"} and "c" in member.get("dialects", "c"):
                 numbers = {name: value for name, value in member.items() if isinstance(value, int)}
                 values = (entry["design"], entry["constants"]["format"], numbers)
@@ -113,6 +114,40 @@ def test_every_instruction_set(
     for m, n, k in ((1, 1, 256), (2, 17, 512), (7, 16, 768), (53, 95, 256), (3, 130, 1280)):
         rows, x = matrices(weight_format, m, n, k, rng)
         assert_close(weight_format, rows, x, multiply(rows, x), is_exact=is_exact)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "matvec"])
+@pytest.mark.parametrize(
+    ("flags", "weight_format", "x", "y"),
+    [
+        (SETS["native"], "q4_k", "float16", "float16"),
+        (SETS["native"], "q6_k", "bfloat16", "bfloat16"),
+        # The conversions of machines that have no instruction for them.
+        (SETS.get("plain", ("-DKQUANT_PLAIN",)), "q5_k", "float16", "bfloat16"),
+    ],
+)
+def test_activations_and_results_of_16_bits(
+    flags: tuple[str, ...],
+    weight_format: str,
+    x: str,
+    y: str,
+    engine: str,
+    product: Callable[..., Any],
+    rng: np.random.Generator,
+) -> None:
+    design = "qmatvec" if engine == "matvec" else "qgemm_tile"
+    multiply = product(design, weight_format, ENGINES.get(engine, VECTOR), flags, x=x, y=y)
+    for m, n, k in ((1, 17, 512), (53, 95, 256), (3, 130, 1280)):
+        rows, floats = matrices(weight_format, m, n, k, rng)
+        # Rows down to the least numbers of the type, and with results too large for it.
+        floats *= np.geomspace(1e-7, 1e4, m, dtype=np.float32)[:, None]
+        given = ELEMENTS[x].rounded(floats)
+        results, rounded = multiply(rows, given), ELEMENTS[x].widened(given)
+        errors = reference.errors(weight_format, rows, rounded, results, ELEMENTS[y])
+        assert np.sqrt(np.mean(errors**2)) <= reference.ERROR_RMS * (2 if m < 50 else 1)
+        assert errors.max() <= reference.ERROR_MAX
+        if m > 1:
+            assert np.isinf(results[-1]).any() == (y == "float16")
 
 
 @pytest.fixture(params=[*ENGINES, "matvec"])

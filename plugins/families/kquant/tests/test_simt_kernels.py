@@ -17,8 +17,9 @@ import pytest
 
 from xpu.errors import XpuLaunchException
 from xpu.model import Problem
-from xpu.spec import CompiledCode, Design, KernelUnit, Launch
+from xpu.spec import CompiledCode, Design, KernelUnit, Launch, host_dtype
 from xpu_family_kquant import reference, simt
+from xpu_family_kquant.elements import ELEMENTS, element_of
 from xpu_family_kquant.plugin import xpu_designs
 
 emulator = pytest.importorskip("xpu_backend_emulator.backend")
@@ -30,6 +31,7 @@ BFLOAT16_LEAST = 2.0**-126
 HALF_RMS, HALF_MAX = 5e-4, 4e-3  # what rounding activations to half leaves
 
 Parameters = Mapping[str, int]
+Constants = Mapping[str, str]
 
 
 class Machine:
@@ -41,8 +43,10 @@ class Machine:
         self._compiler = self._backends[32].compiler()
         self._kernels: dict[object, Any] = {}
 
-    def kernel(self, design: Design, part: str, fmt: str, wave: int, member: Parameters) -> Any:
-        key = (part, fmt, wave, *member.items())
+    def kernel(
+        self, design: Design, part: str, constants: Constants, wave: int, member: Parameters
+    ) -> Any:
+        key = (part, *constants.items(), wave, *member.items())
         if key not in self._kernels:
             from_: Any = design.preparation if part == "prepare" else design
             if part.startswith("stage"):
@@ -51,7 +55,7 @@ class Machine:
             source = from_.source("simt")
             given = member if part == design.name else {}
             defines = {f"XPU_{name.upper()}": str(value) for name, value in given.items()}
-            defines[f"XPU_FORMAT_{fmt.upper()}"] = "1"
+            defines |= {f"XPU_{name}_{value}".upper(): "1" for name, value in constants.items()}
             unit = KernelUnit(part, "kernel", source.text, source.includes, defines)
             [code] = self._compiler.compile([unit], f"wave{wave}", deadline_s=120)
             assert isinstance(code, CompiledCode), code
@@ -69,32 +73,36 @@ class Machine:
 class Product:
     """One member: prepares weights and multiplies, into memory that nothing has written."""
 
-    def __init__(self, machine: Machine, design: Design, fmt: str, wave: int, m: Parameters):
-        self._machine, self.design, self._format, self.member = machine, design, fmt, m
+    def __init__(
+        self, machine: Machine, design: Design, constants: Constants, wave: int, m: Parameters
+    ):
+        self._machine, self._constants, self.member = machine, constants, m
+        self.design = design.for_constants(constants)
         self._device = emulator.EmulatorBackend(wave).open()
-        self._prepare = machine.kernel(design, "prepare", fmt, wave, {})
+        self._prepare = machine.kernel(design, "prepare", {"format": constants["format"]}, wave, {})
         routine = design.source("simt").routine
         self._kernel = (
             self._device.routine(routine)
             if routine
-            else machine.kernel(design, design.name, fmt, wave, m)
+            else machine.kernel(design, design.name, constants, wave, m)
         )
         self._stages = [
-            (it, machine.kernel(design, f"stage_{it.argument}", fmt, wave, m))
+            (it, machine.kernel(design, f"stage_{it.argument}", constants, wave, m))
             for it in design.staging("simt", m)
         ]
 
     def __call__(self, rows: np.ndarray, x: np.ndarray, launch: Launch | None = None) -> np.ndarray:
         device, preparation = self._device, self.design.preparation
         assert preparation is not None
-        constants = {"format": self._format}
+        constants, of_y = self._constants, element_of(self._constants, "y")
         (m, k), n = x.shape, len(rows)
         prepared = device.allocate(preparation.prepared_bytes(rows.shape, constants), poisoned=True)
         raw = device.from_host(rows)
         first = preparation.launch("simt", rows.shape, constants)
         sizes = preparation.sizes(rows.shape, constants)
         self._machine.launch(self._prepare, first, [raw, prepared], sizes)
-        y = device.allocate(m * n * 4, poisoned=True)
+        dtype = host_dtype(of_y.name)
+        y = device.allocate(m * n * dtype.itemsize, poisoned=True)
         launch = launch or self.design.launch("simt", self.member, Problem(m=m, n=n, k=k))
         taken = {"weights": prepared, "x": device.from_host(x)}
         raws = {"weights": rows.shape, "x": x.shape}
@@ -103,10 +111,10 @@ class Product:
             taken[name] = self._staged(staging, kernel, taken[name], raws[name])
         self._machine.launch(self._kernel, launch, [*taken.values(), y], (m, n, k))
         assert not m or (np.asarray(y.owner.written) == 1).all(), "every result is written"
-        return device.to_host(y).view(np.float32).reshape(m, n)
+        return of_y.widened(device.to_host(y).view(dtype).reshape(m, n))
 
     def _staged(self, staging: Any, kernel: Any, given: Any, raw: tuple[int, ...]) -> Any:
-        constants = {"format": self._format}
+        constants = self._constants
         nbytes = staging.prepared_bytes(raw, constants)
         staged = self._device.allocate(nbytes, poisoned=True)
         launch = staging.launch("simt", raw, constants)
@@ -121,8 +129,11 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 @pytest.fixture(scope="module")
 def product(machine: Machine) -> Callable[..., Product]:
-    def make(design: str, weight_format: str, wave: int, parameters: Parameters) -> Product:
-        return Product(machine, DESIGNS[design], weight_format, wave, parameters)
+    def make(
+        design: str, weight_format: str, wave: int, parameters: Parameters, **types: str
+    ) -> Product:
+        constants = {"format": weight_format, **types}
+        return Product(machine, DESIGNS[design], constants, wave, parameters)
 
     return make
 
@@ -132,7 +143,7 @@ def shipped() -> list[tuple[str, str, str, Parameters]]:
     config = Path(__file__).parents[4] / "config" / "families.toml"
     found = []
     for entry in tomllib.loads(config.read_text("utf-8"))["families"].values():
-        for member in entry["members"]:
+        for member in entry.get("members", ()):
             if entry["design"] in DESIGNS and "simt" in member.get("dialects", ["simt"]):
                 numbers = {name: value for name, value in member.items() if type(value) is int}
                 name = f"{entry['design']}-{entry['constants']['format']}-{member['name']}"
@@ -190,6 +201,74 @@ def test_every_member(
             errors = reference.errors(weight_format, rows, x, y)
             assert np.sqrt(np.mean(errors**2)) <= HALF_RMS
             assert errors.max() <= HALF_MAX
+
+
+def narrow() -> list[Any]:
+    """Every Q4_K member in half at one width and in bfloat16 at the other; of other formats one
+    member of each source, x and y of different types."""
+    found = [
+        (design, weight_format, wave, numbers, kind, kind)
+        for _, design, weight_format, numbers in shipped()
+        for wave, kind in zip(WAVES, ("float16", "bfloat16"), strict=True)
+        if weight_format == "q4_k"
+    ]
+    for turn, (design, numbers) in enumerate(KINDS.values()):
+        types = ("bfloat16", "float16") if turn % 2 else ("float16", "bfloat16")
+        found += [(design, fmt, WAVES[turn % 2], numbers, *types) for fmt in ("q5_k", "q6_k")]
+    # A library gives its results in float32.
+    return [(*it[:-1], "float32") if it[0] == "qgemm_library" else it for it in found]
+
+
+@pytest.mark.parametrize(("design", "weight_format", "wave", "parameters", "x", "y"), narrow())
+def test_activations_and_results_of_16_bits(
+    design: str,
+    weight_format: str,
+    wave: int,
+    parameters: Parameters,
+    x: str,
+    y: str,
+    product: Callable[..., Product],
+    rng: np.random.Generator,
+) -> None:
+    multiply = product(design, weight_format, wave, parameters, x=x, y=y)
+    is_tile = design == "qgemm_tile"
+    for m, n, k in ((37, 83, 512), (1, 1, 256)) if is_tile else ((7, 83, 1280), (1, 17, 256)):
+        rows, floats = matrices(weight_format, m, n, k, rng)
+        given = ELEMENTS[x].rounded(floats)
+        results = multiply(rows, given)
+        rounded = ELEMENTS[x].widened(given)
+        assert not np.array_equal(rounded, floats)
+        errors = reference.errors(weight_format, rows, rounded, results, ELEMENTS[y])
+        few = 2.0 if min(errors.size, m * k // 256) < 64 else 1.0
+        limits = (HALF_RMS, HALF_MAX) if parameters.get("widen") else (
+            reference.ERROR_RMS * few, reference.ERROR_MAX)  # fmt: skip
+        assert np.sqrt(np.mean(errors**2)) <= limits[0]
+        assert errors.max() <= limits[1]
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_rows_of_16_bits_may_be_of_any_size(
+    kind: str, product: Callable[..., Product], rng: np.random.Generator
+) -> None:
+    """Least and largest numbers of the type, a NaN and an infinity: each keeps to its row."""
+    element, wave = ELEMENTS[kind], {"float16": 32, "bfloat16": 64}[kind]
+    least, most = {"float16": (1e-6, 1e4), "bfloat16": (1e-39, 1e36)}[kind]
+    for design, numbers in KINDS.values():
+        if design == "qgemm_library":  # it does not scale rows
+            continue
+        multiply = product(design, "q4_k", wave, numbers, x=kind, y=kind)
+        rows, x = matrices("q4_k", 7, 40, 512, rng)
+        x[1] *= np.float32(least)
+        x[2] *= np.float32(most)
+        x[3, 70], x[5, 9] = np.nan, np.inf
+        given = element.rounded(x)
+        y, given = multiply(rows, given), element.widened(given)
+        sound = np.isfinite(given).all(axis=1)
+        assert not np.isfinite(y[~sound]).any()
+        # Of the largest row a float16 is infinite, as it has to be.
+        assert np.isinf(y[2]).any() == (kind == "float16")
+        errors = reference.errors("q4_k", rows, given[sound], y[sound], element)
+        assert errors.max() <= reference.ERROR_MAX
 
 
 @pytest.mark.parametrize("weight_format", ["q4_k", "q6_k"])

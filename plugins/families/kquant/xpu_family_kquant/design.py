@@ -1,13 +1,15 @@
 """Two designs on K-quant weights, and the weight preparation that all of them share.
 
 Both compute y (M, N) = x (M, K) times the transpose of W (N, K), W in GGUF blocks, x and y
-float32. `qgemm_tile` decodes weights once for many rows of x; `qmatvec` streams them for one.
+float32, float16 or bfloat16 as a family's constants say. `qgemm_tile` decodes weights once for
+many rows of x; `qmatvec` streams them for one.
 One prepared weight serves both; each dialect has its own layout of it.
 Called by the core through `xpu.spec`; names no backend.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Final
@@ -17,8 +19,9 @@ from numpy.typing import NDArray
 
 from xpu.errors import XpuConfigError
 from xpu.model import Constant, Problem
-from xpu.spec import Argument, Design, KernelSource, Launch, Preparation
+from xpu.spec import Design, KernelSource, Launch, Preparation
 from xpu_family_kquant import reference, simt
+from xpu_family_kquant.elements import ELEMENTS, arguments_of, element_of
 from xpu_family_kquant.staging import StagedBytes, StagedHalves
 
 Array = NDArray[np.generic]
@@ -66,6 +69,7 @@ class BlocksToGroups(Preparation):
     """Repacking of GGUF blocks into groups of 16 interleaved weight rows."""
 
     argument = "weights"
+    constants = ("format",)
 
     def source(self, dialect: str) -> KernelSource:
         """Return the repacking kernel."""
@@ -111,12 +115,14 @@ class _QuantDesign(Design):
     """What both designs share: all but the kernel and its parameters."""
 
     problem = ("m", "n", "k")
-    arguments = (
-        Argument("weights", "uint8", "read"),
-        Argument("x", "float32", "read"),
-        Argument("y", "float32", "write"),
-    )
+    arguments = arguments_of({})
     preparation = BlocksToGroups()
+
+    def for_constants(self, constants: Mapping[str, Constant]) -> Design:
+        """Return the design with x and y of the types that the constants say."""
+        made = copy.copy(self)
+        made.arguments = arguments_of(constants)
+        return made
 
     def dialects(self) -> tuple[str, ...]:
         """Name the dialects: C for the host, `simt` for parts with waves."""
@@ -141,21 +147,26 @@ class _QuantDesign(Design):
         return ""
 
     def check_constants(self, constants: Mapping[str, Constant]) -> str:
-        """Accept one constant, ``format``."""
-        formats = ", ".join(reference.BLOCK_BYTES)
-        if set(constants) != {"format"}:
-            return f"the constants are {', '.join(constants) or 'none'}; needed: format ({formats})"
-        if constants["format"] not in reference.BLOCK_BYTES:
-            return f"format = {constants['format']!r} is none of {formats}"
+        """Accept ``format``, and for ``x`` and ``y`` a type, float32 when absent."""
+        allowed = {"format": reference.BLOCK_BYTES, "x": ELEMENTS, "y": ELEMENTS}
+        if "format" not in constants or not set(constants) <= set(allowed):
+            return (
+                f"the constants are {', '.join(constants) or 'none'}; needed: format "
+                f"({', '.join(reference.BLOCK_BYTES)}); allowed besides: x, y "
+                f"({', '.join(ELEMENTS)})"
+            )
+        for name, value in constants.items():
+            if value not in allowed[name]:
+                return f"{name} = {value!r} is none of {', '.join(allowed[name])}"
         return ""
 
     def data(
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
-        """Make random blocks and normally distributed activations."""
+        """Make random blocks and normally distributed activations, rounded to their type."""
         blocks = reference.random_blocks(_format(constants), problem.n, problem.k, rng)
         x = rng.standard_normal((problem.m, problem.k), dtype=np.float32)
-        return {"weights": blocks, "x": x}
+        return {"weights": blocks, "x": element_of(constants, "x").rounded(x)}
 
     def verify(
         self,
@@ -165,19 +176,24 @@ class _QuantDesign(Design):
         outputs: Mapping[str, Array],
         rng: np.random.Generator,
     ) -> str:
-        """Compare a sample of y with the float64 product; every y of a finite row is finite."""
-        x = np.asarray(inputs["x"], np.float32)
-        y = np.asarray(outputs["y"], np.float32)
+        """Compare a sample of y with the float64 product; every y of a finite row is finite.
+
+        A float16 may be infinite where the product is too large for it.
+        """
+        of_y = element_of(constants, "y")
+        x = element_of(constants, "x").widened(inputs["x"])
+        y = of_y.widened(outputs["y"])
         sound = np.isfinite(x).all(axis=1)
         if not sound.all():  # a copy of either would take longer than all that follows
             x, y = x[sound], y[sound]
         if y.size == 0:
             return ""
-        bad = int(np.count_nonzero(~np.isfinite(y)))
+        is_bad = np.isnan(y) if of_y.name == "float16" else ~np.isfinite(y)
+        bad = int(np.count_nonzero(is_bad))
         if bad:
             return f"{bad} of {y.size} results are not finite, although their x is"
         weights = np.asarray(inputs["weights"], np.uint8)
-        errors = reference.sampled_errors(_format(constants), weights, x, y, rng)
+        errors = reference.sampled_errors(_format(constants), weights, x, y, rng, of_y)
         allowed = _allowed_rms(errors.size, x.size // reference.BLOCK_K)
         rms, largest = float(np.sqrt(np.mean(errors**2))), float(errors.max())
         if rms > allowed or largest > reference.ERROR_MAX:
@@ -212,8 +228,15 @@ class QGemmTile(_QuantDesign):
         return (StagedHalves(),) if member["widen"] else (StagedBytes(),)
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
-        """Return grid, block and dynamic shared memory of a member in `simt`."""
-        return simt.tile_launch(member, problem) if dialect == simt.DIALECT else Launch()
+        """Return grid, block and dynamic shared memory of a member in `simt`.
+
+        Parts of k are added up in y: where that is not float32 there is one part.
+        """
+        if dialect != simt.DIALECT:
+            return Launch()
+        if self.arguments[-1].dtype != "float32":
+            member = {**member, "splits": 1}
+        return simt.tile_launch(member, problem)
 
     def arithmetic(self, dialect: str, member: Mapping[str, int]) -> str | None:
         """Return 8-bit or half-precision arithmetic; on a host wide members take what it has."""

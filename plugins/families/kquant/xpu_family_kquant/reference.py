@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from xpu_family_kquant.elements import ELEMENTS, Element
+
 Blocks = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -119,14 +121,20 @@ def product(weight_format: str, rows: Blocks, x: Floats) -> Doubles:
     return result
 
 
-def errors(weight_format: str, rows: Blocks, x: Floats, y: Floats) -> Doubles:
+def errors(
+    weight_format: str, rows: Blocks, x: Floats, y: Floats, of_y: Element = ELEMENTS["float32"]
+) -> Doubles:
     """Return the error of every output: |y - exact| over (norm of its weights * rms of its x).
+
+    What rounding it to the results' type may have added is taken off |y - exact| first.
 
     Parameters
     ----------
     rows : (N, bytes per row), uint8
     x : (M, K)
     y : (M, N)
+    of_y
+        The type that results were rounded to.
 
     Returns
     -------
@@ -138,7 +146,13 @@ def errors(weight_format: str, rows: Blocks, x: Floats, y: Floats) -> Doubles:
     exact = x.astype(np.float64) @ weights.T
     norms = np.sqrt(np.sum(weights**2, axis=1))
     rms = np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=1))
-    return _relative(np.abs(y.astype(np.float64) - exact), rms[:, None] * norms[None, :])
+    scale = rms[:, None] * norms[None, :]
+    # What is too large for the type is right when infinite, within what a result may be off.
+    is_beyond = np.isinf(y) & (np.abs(exact) + ERROR_MAX * scale >= of_y.most)
+    given = np.where(is_beyond & (np.sign(y) == np.sign(exact)), exact, y.astype(np.float64))
+    # By y and not by the exact one: it is y's own step that it was rounded to.
+    rounding = np.where(np.isfinite(given), of_y.allowed(given), 0.0)
+    return _relative(np.maximum(np.abs(given - exact) - rounding, 0.0), scale)
 
 
 def sampled_errors(
@@ -147,6 +161,7 @@ def sampled_errors(
     x: Floats,
     y: Floats,
     rng: np.random.Generator,
+    of_y: Element = ELEMENTS["float32"],
     count: int = 1024,
 ) -> Doubles:
     """Return `errors` on about `count` outputs: some rows of x times some weight rows.
@@ -156,7 +171,7 @@ def sampled_errors(
     m, n = y.shape
     some_m = _sample(m, max(1, min(m, 32)), rng)
     some_n = _sample(n, max(1, min(n, count // len(some_m))), rng)
-    return errors(weight_format, rows[some_n], x[some_m], y[np.ix_(some_m, some_n)])
+    return errors(weight_format, rows[some_n], x[some_m], y[np.ix_(some_m, some_n)], of_y)
 
 
 def _sample(size: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -18,9 +18,10 @@ _FACTOR_BYTES: Final = 4
 
 
 class _Staged(Preparation):
-    """x (M, K) float32, row by row."""
+    """x (M, K) of any type, row by row."""
 
     argument = "x"
+    constants = ("format", "x")
     kernel: str
     threads: int
 

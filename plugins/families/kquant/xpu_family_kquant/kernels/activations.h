@@ -1,4 +1,5 @@
-/* Rows of x on their way into the kernels: made finite and near 1, then (8-bit paths) quantised.
+/* Rows of x on their way into the kernels: widened to float, made finite and near 1, then (8-bit paths)
+ * quantised.
  *
  * Every row is first multiplied by a power of two that brings its largest magnitude into [1, 2); the
  * result is multiplied back. Both are exact, and so huge values cannot overflow midway, denormal ones
@@ -9,6 +10,23 @@
 #define KQUANT_ACTIVATIONS_H
 
 #include "lanes.h"
+
+/* What x consists of, and LANES of it as floats. */
+#if defined(XPU_X_FLOAT16)
+typedef uint16_t activation;
+INLINE vf load_x(const activation *x) { return load_half((const uint8_t *)x); }
+#elif defined(XPU_X_BFLOAT16)
+typedef uint16_t activation;
+INLINE vf load_x(const activation *x)
+{
+    vh h;
+    memcpy(&h, x, sizeof h);
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+}
+#else
+typedef float activation;
+INLINE vf load_x(const activation *x) { return *(const vf_any *)x; }
+#endif
 
 typedef struct row_scale {
     float down; /* x times this has its largest magnitude in [1, 2); 0 for a non-finite row */
@@ -38,10 +56,10 @@ INLINE uint32_t largest_lane(vi v)
     return (uint32_t)largest;
 }
 
-static inline row_scale scale_of_row(const float *x, int64_t k)
+static inline row_scale scale_of_row(const activation *x, int64_t k)
 {
     vi top = {0};
-    for (int64_t i = 0; i < k; i += LANES) top = larger(top, magnitude(*(const vf_any *)(x + i)));
+    for (int64_t i = 0; i < k; i += LANES) top = larger(top, magnitude(load_x(x + i)));
     const uint32_t largest = largest_lane(top);
     if (largest >= 0x7f800000u) return (row_scale){0.0f, float_of(0x7fc00000u)};
     if (largest == 0) return (row_scale){1.0f, 1.0f};
@@ -52,11 +70,11 @@ static inline row_scale scale_of_row(const float *x, int64_t k)
 }
 
 /* x times the row's factor; a non-finite row becomes zeros, although NaN times 0 is NaN. */
-INLINE vf scaled(const float *x, row_scale s)
+INLINE vf scaled(const activation *x, row_scale s)
 {
     const vf zero = {0};
     if (s.down == 0.0f) return zero;
-    return *(const vf_any *)x * s.down;
+    return load_x(x) * s.down;
 }
 
 /* 256 activations in 8 bits, a scale per 32. */
@@ -67,7 +85,7 @@ typedef struct quantised {
     int32_t minus32[16];/* -32 times the sum of q over each 16, where Q6_K's dot product starts */
 } quantised;
 
-static inline void quantise_span(const float *x, row_scale row, int span, quantised *out)
+static inline void quantise_span(const activation *x, row_scale row, int span, quantised *out)
 {
     float values[32] __attribute__((aligned(64)));
     vi top = {0};
@@ -94,7 +112,7 @@ static inline void quantise_span(const float *x, row_scale row, int span, quanti
 }
 
 /* A row to blocks that lie `stride` apart. */
-static inline float quantise_row(const float *x, int64_t k, quantised *out, int64_t stride)
+static inline float quantise_row(const activation *x, int64_t k, quantised *out, int64_t stride)
 {
     const row_scale row = scale_of_row(x, k);
     for (int64_t b = 0; b < k / BLOCK_K; ++b)

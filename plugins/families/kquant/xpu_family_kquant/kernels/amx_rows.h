@@ -17,7 +17,7 @@ enum { TILE_ROWS = 16, ROW_STEP = TILE_ROWS, TILE_K = 32, TILE_BYTES = 1024, SUM
 static inline int64_t act_row_bytes(int64_t k) { return k * 2; }
 
 /* Row `row` of `padded_m` into its lines of the tiles; a row beyond m (x is NULL) is zeros. */
-static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const float *x, int64_t k)
+static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const activation *x, int64_t k)
 {
     uint8_t *out = rows + row / TILE_ROWS * PANEL_BYTES + row % TILE_ROWS * LINE;
     row_scale scale = {0.0f, 0.0f};

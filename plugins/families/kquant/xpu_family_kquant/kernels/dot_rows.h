@@ -13,7 +13,7 @@ enum { ROW_STEP = MOST_ROWS };
 
 static inline int64_t act_row_bytes(int64_t k) { return k / BLOCK_K * (int64_t)sizeof(quantised); }
 
-static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const float *x, int64_t k)
+static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const activation *x, int64_t k)
 {
     quantised *first = (quantised *)rows + row;
     if (x) return quantise_row(x, k, first, padded_m);

@@ -12,7 +12,7 @@ enum { ROW_STEP = 1, PANEL_BYTES = BLOCK_K * LINE };
 
 static inline int64_t act_row_bytes(int64_t k) { return k * (int64_t)sizeof(float); }
 
-static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const float *x, int64_t k)
+static inline float take_row(uint8_t *rows, int64_t row, int64_t padded_m, const activation *x, int64_t k)
 {
     const row_scale scale = scale_of_row(x, k);
     for (int64_t i = 0; i < k; i += LANES)

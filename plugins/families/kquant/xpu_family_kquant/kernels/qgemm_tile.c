@@ -18,6 +18,7 @@
  * (begin, end).
  */
 #include "xpu_c.h"
+#include "results.h"
 
 #if XPU_WIDEN && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512BW__)
 #include "engine_amx.h"
@@ -59,7 +60,7 @@ XPU_SCRATCH
     return l.workers + l.worker_bytes * workers;
 }
 
-static void take_rows(const xpu_team *team, const layout *l, const float *x, const int64_t *sizes)
+static void take_rows(const xpu_team *team, const layout *l, const activation *x, const int64_t *sizes)
 {
     uint8_t *scratch = (uint8_t *)team->scratch;
     float *back = (float *)(scratch + l->back);
@@ -67,17 +68,13 @@ static void take_rows(const xpu_team *team, const layout *l, const float *x, con
         back[row] = take_row(scratch + l->rows, row, l->padded_m, row < sizes[0] ? x + row * sizes[2] : NULL, sizes[2]);
 }
 
-static void store_tile(const float *sums, const float *back, float *y, int64_t rows, int64_t columns, int64_t n)
+static void store_tile(const float *sums, const float *back, result *y, int64_t rows, int64_t columns, int64_t n)
 {
     const int64_t groups = ceil_div(columns, GROUP);
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t g = 0; g < groups; ++g) {
-            const float *from = sums_at(sums, r, g, rows, groups);
-            const int64_t count = columns - g * GROUP;
-            float out[GROUP];
-            for (int c = 0; c < GROUP; ++c) out[c] = from[c] * back[r];
-            if (count >= GROUP) memcpy(y + r * n + g * GROUP, out, sizeof out);
-            else memcpy(y + r * n + g * GROUP, out, (size_t)count * sizeof *out);
+            const int64_t column = g * GROUP;
+            store_columns(y + r * n + column, sums_at(sums, r, g, rows, groups), back[r], columns - column);
         }
 }
 
@@ -87,7 +84,8 @@ static void compute(const xpu_team *team, const layout *l, void *const *buffers,
     const weights w = open_weights(buffers[0], n, sizes[2]);
     uint8_t *scratch = (uint8_t *)team->scratch, *panels = scratch + l->workers + team->worker * l->worker_bytes;
     const float *back = (const float *)(scratch + l->back);
-    float *sums = (float *)(panels + ALL_PANELS), *y = (float *)buffers[2];
+    float *sums = (float *)(panels + ALL_PANELS);
+    result *y = (result *)buffers[2];
     for (int64_t i; (i = xpu_take(team, 1)) < down * across;) {
         const int64_t row = i % down * TASK_ROWS, column = i / down * XPU_TILE_N;
         const int64_t rows = at_most(TASK_ROWS, m - row), columns = at_most(XPU_TILE_N, n - column);
@@ -102,7 +100,7 @@ XPU_KERNEL
     if (sizes[0] <= 0 || sizes[1] <= 0 || sizes[2] <= 0) return;
     const layout l = lay_out(sizes);
     if (team->phase == 0) {
-        take_rows(team, &l, (const float *)buffers[1], sizes);
+        take_rows(team, &l, (const activation *)buffers[1], sizes);
         return;
     }
     machine_state before;

@@ -11,6 +11,7 @@
  */
 #include "xpu_c.h"
 #include "dot.h"
+#include "results.h"
 
 static int64_t own_bytes(const int64_t *sizes)
 {
@@ -19,15 +20,15 @@ static int64_t own_bytes(const int64_t *sizes)
 
 XPU_SCRATCH { return own_bytes(sizes) * workers; }
 
-static void store_columns(float *y, const vf acc[SLICES], float back, int64_t columns)
+static void store_sums(result *y, const vf acc[SLICES], float back, int64_t columns)
 {
-    float out[GROUP] __attribute__((aligned(64)));
-    for (int slice = 0; slice < SLICES; ++slice) *(vf *)(out + slice * LANES) = acc[slice] * back;
-    memcpy(y, out, (size_t)at_most(columns, GROUP) * sizeof *y);
+    float sums[GROUP] __attribute__((aligned(64)));
+    for (int slice = 0; slice < SLICES; ++slice) *(vf *)(sums + slice * LANES) = acc[slice];
+    store_columns(y, sums, back, columns);
 }
 
 /* `count` (a constant) neighbouring groups, side by side. */
-INLINE void multiply_groups(const weights *w, int64_t group, const int count, const quantised *x, float back, float *y,
+INLINE void multiply_groups(const weights *w, int64_t group, const int count, const quantised *x, float back, result *y,
                             int64_t n)
 {
     vf acc[XPU_ROWS][1][SLICES] = {0};
@@ -39,11 +40,11 @@ INLINE void multiply_groups(const weights *w, int64_t group, const int count, co
         }
     for (int i = 0; i < count; ++i) {
         const int64_t column = (group + i) * GROUP;
-        store_columns(y + column, acc[i][0], back, n - column);
+        store_sums(y + column, acc[i][0], back, n - column);
     }
 }
 
-static void multiply_row(const xpu_team *team, const weights *w, const quantised *x, float back, float *y, int64_t n)
+static void multiply_row(const xpu_team *team, const weights *w, const quantised *x, float back, result *y, int64_t n)
 {
     const int64_t groups = ceil_div(n, GROUP);
     /* At least four portions for every worker, so that a small matrix keeps them all busy. */
@@ -61,8 +62,8 @@ XPU_KERNEL
     const int64_t m = sizes[0], n = sizes[1], k = sizes[2];
     if (m <= 0 || n <= 0 || k <= 0) return;
     const weights w = open_weights(buffers[0], n, k);
-    const float *x = (const float *)buffers[1];
-    float *y = (float *)buffers[2];
+    const activation *x = (const activation *)buffers[1];
+    result *y = (result *)buffers[2];
     quantised *own = (quantised *)((uint8_t *)team->scratch + team->worker * own_bytes(sizes));
     if (m == 1) {
         const float back = quantise_row(x, k, own, 1);

@@ -2,8 +2,8 @@
  *
  * buffers: prepared weights, staged x (XPU_WIDEN: stage_halves.cpp, else stage_bytes.cpp), y (m, n)
  * sizes:   m, n, k
- * grid:    x: tiles along n, y: tiles along m, z: parts of k; with more than one part y has to be zero
- *          before the launch, and every part adds its share
+ * grid:    x: tiles along n, y: tiles along m, z: parts of k; with more than one part, which only a y of
+ *          float may have, it has to be zero before the launch, and every part adds its share
  * dynamic shared memory: XPU_STAGES times XPU_TILE_M * 144 bytes with XPU_WIDEN, else
  *          XPU_TILE_M * (RECORD_BYTES + 16) + 128 + XPU_TILE_N / 16 * SLOT_BYTES (STAGE_BYTES of tile_bytes.h)
  *
@@ -13,6 +13,7 @@
  *                           as many columns of them as are left
  *   XPU_STAGES              stages of shared memory: one is multiplied, the others are on their way
  */
+#include "results.h"
 #include "stored.h"
 
 constexpr int TILE_M = XPU_TILE_M, TILE_N = XPU_TILE_N, TILE_GROUPS = TILE_N / GROUP, STAGES = XPU_STAGES;
@@ -39,7 +40,7 @@ struct tile {
 /* The wave's part of the tile begins at `row` and `group` of it. What is the same for many results is worked out
  * before the first one is stored. */
 inline void store_tile(const sums_of_wave &s, const tile &t, const weights &w, const bytes &staged,
-                       const xpu::global<float> &y, int row, int group)
+                       const results &y, int row, int group)
 {
     const tile_sum place = {};
     int64_t column[ACROSS][tile_sum::count];
@@ -65,15 +66,12 @@ inline void store_tile(const sums_of_wave &s, const tile &t, const weights &w, c
 #pragma unroll
             for (int j = 0; j < ACROSS; ++j) {
                 if (r >= t.m || column[j][e] >= t.n) continue;
-                const float value = s.of[i][j][e] * across[j][e] * down[i][e];
-                if (xpu::grid_z() == 1) y[line + column[j][e]] = value;
-                else xpu::atomic_add(y, line + column[j][e], value);
+                store_part(y, line + column[j][e], s.of[i][j][e] * across[j][e] * down[i][e]);
             }
         }
 }
 
-XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const uint8_t> x, xpu::global<float> y, int64_t m, int64_t n,
-           int64_t k)
+XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const uint8_t> x, results y, int64_t m, int64_t n, int64_t k)
 {
     XPU_DYNAMIC_SHARED(uint8_t, memory);
     const weights stored = open_weights(w, n, k);

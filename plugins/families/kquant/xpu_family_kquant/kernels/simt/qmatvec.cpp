@@ -8,6 +8,8 @@
  * takes a block at a time. It quantises the activations of the block on the way, a quarter of it to a scale,
  * which costs less than a launch for it; lane 4 g + t multiplies word t of each part of columns g and g + 8.
  */
+#include "activations.h"
+#include "results.h"
 #include "ring.h"
 #include "rows.h"
 
@@ -23,13 +25,13 @@ constexpr int AT_SUMS = BLOCK_K, AT_SCALE = AT_SUMS + 16 * 2, RECORD_BYTES = AT_
 using record = xpu::shared<uint8_t>;
 
 /* Lane `at` brings 8 activations; the largest magnitude that it saw comes back. */
-inline float put_record(const record &to, const xpu::global<const float> &x, int64_t k, float down, int at)
+inline float put_record(const record &to, const activations &x, int64_t k, float down, int at)
 {
     four_floats v[2];
     float top = 0.0f;
+    load_floats(v, x, k + at * 8);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        v[i] = x.load<four_floats>(k + at * 8 + i * 4);
         top = xpu::max(top, largest_of(v[i]));
         for (int e = 0; e < 4; ++e) v[i][e] *= down;
     }
@@ -113,7 +115,7 @@ inline float add_column(const slot &w, int64_t at, int column, int t, const x_wo
 
 /* The team's share of k: sums of columns g and g + 8 of each group. The largest magnitude seen comes back. */
 inline float add_blocks(float (&sum)[GROUPS][2], const ring<TEAM> &own, const record &of_team,
-                        const xpu::global<const float> &x, float down)
+                        const activations &x, float down)
 {
     const int64_t team = xpu::thread() / TEAM, steps = ceil_div(own.stored.blocks, TEAMS);
     const int at = own.lane, column = at / 4, t = at % 4;
@@ -141,8 +143,7 @@ inline float add_blocks(float (&sum)[GROUPS][2], const ring<TEAM> &own, const re
     return top;
 }
 
-XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const float> x, xpu::global<float> y, int64_t m, int64_t n,
-           int64_t k)
+XPU_KERNEL(xpu::global<const uint8_t> w, activations x, results y, int64_t m, int64_t n, int64_t k)
 {
     XPU_DYNAMIC_SHARED(uint8_t, memory);
     XPU_SHARED(uint8_t, records, TEAMS * RECORD_BYTES);
@@ -174,6 +175,6 @@ XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const float> x, xpu::global
         float sum = 0.0f;
 #pragma unroll
         for (int i = 0; i < TEAMS; ++i) sum += sums[i * COLUMNS + c];
-        if (group * GROUP + c < n) y[row * n + group * GROUP + c] = sum * up;
+        if (group * GROUP + c < n) store_result(y, row * n + group * GROUP + c, sum * up);
     }
 }

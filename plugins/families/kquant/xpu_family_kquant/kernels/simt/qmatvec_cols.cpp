@@ -8,6 +8,7 @@
  *             them than m, weights are read that many times
  */
 #include "bytes.h"
+#include "results.h"
 
 constexpr int WAVES = XPU_THREADS / XPU_WAVE, TILES = XPU_COLS / TILE_ROWS;
 static_assert(TILES * TILE_ROWS == XPU_COLS, "cols is a multiple of 8");
@@ -104,8 +105,7 @@ inline void leave_sums(const xpu::shared<float> &sums, const totals &total)
             }
 }
 
-XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const uint8_t> x, xpu::global<float> y, int64_t m, int64_t n,
-           int64_t k)
+XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const uint8_t> x, results y, int64_t m, int64_t n, int64_t k)
 {
     XPU_DYNAMIC_SHARED(uint8_t, memory);
     XPU_SHARED(float, sums, WAVES * XPU_COLS * COLUMNS);
@@ -123,6 +123,6 @@ XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const uint8_t> x, xpu::glob
         float sum = 0.0f;
 #pragma unroll
         for (int wave = 0; wave < WAVES; ++wave) sum += sums[(wave * XPU_COLS + r) * COLUMNS + c];
-        y[(row + r) * n + group * GROUP + c] = sum * x.load<float>(staged.up(row + r));
+        store_result(y, (row + r) * n + group * GROUP + c, sum * x.load<float>(staged.up(row + r)));
     }
 }

@@ -6,21 +6,20 @@
  * bfloat16 has the exponents of float32, so no row is scaled first.
  */
 #define XPU_THREADS 256
+#include "activations.h"
 #include "stored.h"
 
-XPU_KERNEL(xpu::global<const float> x, xpu::global<uint8_t> staged, int64_t m, int64_t k)
+XPU_KERNEL(activations x, xpu::global<uint8_t> staged, int64_t m, int64_t k)
 {
     const int64_t at = ((int64_t)xpu::block_x() * XPU_THREADS + xpu::thread()) * 8;
     if (at >= m * k) return; /* k is a multiple of 8, so nobody has a part of 8 */
     four_words out = {};
+    four_floats v[2];
+    load_floats(v, x, at);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const four_floats v = x.load<four_floats>(at + i * 4);
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const uint32_t low = xpu::from_float<xpu::bfloat16>(v[j * 2]).bits;
-            out[i * 2 + j] = low | (uint32_t)xpu::from_float<xpu::bfloat16>(v[j * 2 + 1]).bits << 16;
-        }
+    for (int i = 0; i < 4; ++i) {
+        const uint32_t low = xpu::from_float<xpu::bfloat16>(v[i / 2][i % 2 * 2]).bits;
+        out[i] = low | (uint32_t)xpu::from_float<xpu::bfloat16>(v[i / 2][i % 2 * 2 + 1]).bits << 16;
     }
     staged.store<four_words>(at * 2, out);
 }

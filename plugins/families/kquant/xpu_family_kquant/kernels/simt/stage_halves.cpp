@@ -8,17 +8,18 @@
  * come out of their words: place 2 t + j has k = 4 t + 2 j, place 8 + 2 t + j has k = 4 t + 2 j + 1.
  */
 #define XPU_THREADS 256
+#include "activations.h"
 #include "rows.h"
 #include "stored.h"
 
-XPU_KERNEL(xpu::global<const float> x, xpu::global<uint8_t> staged, int64_t m, int64_t k)
+XPU_KERNEL(activations x, xpu::global<uint8_t> staged, int64_t m, int64_t k)
 {
     XPU_SHARED(float, tops, XPU_THREADS / 32);
     const int64_t row = xpu::block_x();
     float top = 0.0f;
 #pragma unroll 4
-    for (int64_t i = xpu::thread() * 4; i < k; i += XPU_THREADS * 4)
-        top = xpu::max(top, largest_of(x.load<four_floats>(row * k + i)));
+    for (int64_t i = xpu::thread() * AT_ONCE; i < k; i += XPU_THREADS * AT_ONCE)
+        top = xpu::max(top, largest_at(x, row * k + i));
     top = team_max<32>(top);
     if (xpu::thread() % 32 == 0) tops[xpu::thread() / 32] = top;
     xpu::barrier();
@@ -27,11 +28,12 @@ XPU_KERNEL(xpu::global<const float> x, xpu::global<uint8_t> staged, int64_t m, i
     const float down = is_small ? down_for(top) : 1.0f;
     for (int64_t part = xpu::thread(); part < k / 16; part += XPU_THREADS) {
         four_words out[2];
+        four_floats v[4];
+        load_floats(v, x, row * k + part * 16);
 #pragma unroll
         for (int t = 0; t < 4; ++t) {
-            const four_floats v = x.load<four_floats>(row * k + part * 16 + t * 4);
             xpu::half h[4];
-            for (int i = 0; i < 4; ++i) h[i] = xpu::from_float<xpu::half>(v[i] * down);
+            for (int i = 0; i < 4; ++i) h[i] = xpu::from_float<xpu::half>(v[t][i] * down);
             out[0][t] = xpu::half2_of(h[0], h[2]).bits;
             out[1][t] = xpu::half2_of(h[1], h[3]).bits;
         }
