@@ -76,7 +76,7 @@ class MemberRunner:
     def is_split(self, family: Family, member: str, problem: Problem, splits: int) -> bool:
         """Whether a launch is another one when it is told of so many parts of k."""
         whole, parts = (
-            self._registry.launch_for(family.design, self.backend.dialect, parameters, problem)
+            self._registry.launch_for(family, self.backend.dialect, parameters, problem)
             for parameters in (_told(family, member, None), _told(family, member, splits))
         )
         return whole != parts
