@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import attrs
 import pytest
 from hypothesis import given
@@ -89,14 +91,18 @@ def test_families_of_one_format_share_the_code_of_their_preparation():
 
 def test_constants_that_a_preparation_does_not_read_leave_its_code_alone():
     halves = attrs.evolve(FAMILY, constants={"format": "q4_k", "x": "float16"})
-    member = FAMILY.members[0]
+    [member] = FAMILY.members
+    of_format, of_both = (
+        SimpleNamespace(argument="x", constants=names, source=lambda _dialect: SOURCE)
+        for names in (("format",), ("format", "x"))
+    )
     for made in (
         lambda family: preparation_unit(family, SOURCE, ("format",)),
-        lambda family: staging_unit(family, member, SOURCE, ("format",)),
+        lambda family: staging_unit(family, member, of_format, "c"),
     ):
         assert made(halves).defines == made(FAMILY).defines == {"XPU_FORMAT_Q4_K": "1"}
     assert "XPU_X_FLOAT16" in preparation_unit(halves, SOURCE).defines
-    assert "XPU_X_FLOAT16" in staging_unit(halves, member, SOURCE, ("format", "x")).defines
+    assert "XPU_X_FLOAT16" in staging_unit(halves, member, of_both, "c").defines
 
 
 UNIT = member_unit(FAMILY, Two(), SOURCE, FAMILY.members[0])

@@ -132,7 +132,7 @@ def refused(take, value, words, **how):
         take(value, **how)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float8_e4m3fn"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "float8_e4m3fn"])
 def test_a_tensor_is_asked_directly(take, dtype) -> None:
     tensor = Tensor(dtype=f"torch.{dtype}")
     taken = take(tensor)
