@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from xpu.choice.rests_on import Grounds
 from xpu.choice.trial import Outcome
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, MemberResult, Source, Verdict, nearest
@@ -13,21 +14,36 @@ from xpu.model import ChoiceResult, MemberResult, Source, Verdict, nearest
 if TYPE_CHECKING:
     from xpu.filter import ShapeFilter
 
+_MOST_NAMED: Final = 4
+"""Changes that a message names: after a new compiler all members' code is another."""
+
 
 @attrs.frozen
 class Case:
     """One call of `ShapeChoice.choose`.
 
-    `notes` gathers what a reader of the result must know. `name` and `build_id` are those
-    of the answer in a store.
+    `notes` gathers what a reader of the result must know. `name` is that
+    of the answer in a store, `grounds` what it rests on; None without a store.
     """
 
     f: ShapeFilter
     survivors: tuple[Verdict, ...]
     memory: str
     name: str
-    build_id: str
+    grounds: Grounds | None = None
     notes: list[str] = attrs.field(factory=list)
+
+    @property
+    def build_id(self) -> str:
+        """The build id of an answer; the empty text without a store."""
+        return "" if self.grounds is None else self.grounds.build_id
+
+    def dropped(self, value: str, brief: str | None) -> str:
+        """Say that an answer was dropped, and what has changed where its line tells."""
+        changed = [] if self.grounds is None else self.grounds.changed_since(brief or "")
+        named = ", ".join(changed[:_MOST_NAMED]) + ", …" * (len(changed) > _MOST_NAMED)
+        what = f" (changed: {named})" if changed else ""
+        return f"the stored answer {value!r} rested on another build{what} and was dropped"
 
     @property
     def title(self) -> str:

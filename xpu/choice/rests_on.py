@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+import attrs
 
 from xpu.measure import PROTOCOL
 from xpu.model import Verdict
@@ -23,8 +26,28 @@ def store_name(f: ShapeFilter, memory: str) -> str:
     return name if memory == "warm" else f"{name}.{memory}"
 
 
-def answer_build_id(f: ShapeFilter, identity: Mapping[str, str], memory: str) -> str:
-    """Return the build id of an answer: device, driver, memory mode, protocol and code.
+@attrs.frozen
+class Grounds:
+    """What an answer rests on: each thing by its name, and the build id of them all."""
+
+    things: Mapping[str, str]
+    build_id: str
+
+    @property
+    def brief(self) -> str:
+        """A line that tells which of them has changed; kept with the answer."""
+        return " ".join(f"{name}={_digest(text)}" for name, text in self.things.items())
+
+    def changed_since(self, brief: str) -> list[str]:
+        """Name what is not as it was when a line was made; nothing where there is no line."""
+        before = dict(word.rpartition("=")[::2] for word in brief.split(" ") if word)
+        now = {name: _digest(text) for name, text in self.things.items()}
+        names = dict.fromkeys([*before, *now]) if before else {}
+        return [name for name in names if before.get(name) != now.get(name)]
+
+
+def grounds_of(f: ShapeFilter, identity: Mapping[str, str], memory: str) -> Grounds:
+    """Return what an answer rests on: device, driver, memory mode, protocol and code.
 
     `identity` is what a device adds: dtypes, thread count, power mode and the like.
     """
@@ -39,7 +62,13 @@ def answer_build_id(f: ShapeFilter, identity: Mapping[str, str], memory: str) ->
     # Code that a trial found bad stays counted when the next start sets it aside: the answer
     # of that trial still holds.
     code |= {each.name: f"code {each.code_hash}" for each in f.aside if each.code_hash is not None}
-    return build_id(parts, code)
+    things = {**parts, **{f"code.{name}": text for name, text in code.items()}}
+    one_word = {name.replace(" ", "_"): text for name, text in things.items()}
+    return Grounds(one_word, build_id(parts, code))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def _code(verdict: Verdict) -> str:

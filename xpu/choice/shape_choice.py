@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from xpu.choice.case import Case, members_of
 from xpu.choice.decision import Decision
 from xpu.choice.foreign_load import ForeignLoad, LoadWatch
-from xpu.choice.rests_on import answer_build_id, store_name
+from xpu.choice.rests_on import grounds_of, store_name
 from xpu.choice.trial import Trial, TrialProbe
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult
@@ -179,8 +179,8 @@ class ShapeChoice:
         """
         if not f.survivors:
             raise XpuLaunchException(f.refusal(), members=members_of(f))
-        build_id = "" if self._store is None else answer_build_id(f, identity, memory)
-        case = Case(f, f.survivors, memory, store_name(f, memory), build_id)
+        grounds = None if self._store is None else grounds_of(f, identity, memory)
+        case = Case(f, f.survivors, memory, store_name(f, memory), grounds)
         forced = self.overridden(f.name)
         if forced is not None:
             case.refuse_override(forced)
@@ -272,6 +272,7 @@ class ShapeChoice:
             margin=decision.margin_permille,
             tie=None if decision.is_tie is None else _TIE[decision.is_tie],
             memory=case.memory,
+            rests=None if case.grounds is None else case.grounds.brief,
         )
 
     def _serve_default(self, case: Case, *, is_stand_in: bool = False) -> ChoiceResult:
@@ -281,7 +282,7 @@ class ShapeChoice:
         return result
 
     def _tell_dropped(self, case: Case, dropped: Entry) -> None:
-        text = f"the stored answer {dropped.value!r} rested on another build and was dropped"
+        text = case.dropped(dropped.value, dropped.notes.get("rests"))
         case.notes.append(text)
         _log.warning("%s: %s", case.title, text)
         if self._on_dropped is not None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Iterator
@@ -145,6 +146,9 @@ def test_faulty_members_are_values_and_all_faulty_is_an_error(
         choice.choose(filtered(*NAMES), broken)
     for words in ("a: wrong", "b: failed (RuntimeError: launch failed)", "c: failed"):
         assert words in str(caught.value)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        found = [(each.name, each.status) for each in error.members]
+        assert found == [("a", "wrong"), ("b", "failed"), ("c", "failed")]
 
 
 def test_a_reason_that_members_share_is_said_once(

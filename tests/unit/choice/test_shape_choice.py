@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from xpu.choice import ShapeChoice
+from xpu.choice.rests_on import store_name
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, KernelFacts, MemberResult, ShapeCandidate
 from xpu.store import Autotune
@@ -108,11 +109,36 @@ def test_a_changed_code_hash_times_again_and_names_the_dropped_answer(
     assert (result.member, result.source, result.stored) == ("a", "timed", True)
     assert "'b'" in result.note
     assert "dropped" in result.note
+    assert "(changed: code.c)" in result.note
     assert any("'b'" in record.getMessage() for record in caplog.records if record.name == "xpu")
     assert [what[:3] for what in heard] == [("q4k_tile", "512x4096x4096", "b")]
     after = choice.choose(f, fake_probe({}))
     assert (after.source, after.note) == ("stored", "")
     assert len(heard) == 1
+
+
+def test_what_has_changed_since_an_answer_is_named(
+    store: Autotune, fake_probe: Any, filtered: Any
+) -> None:
+    def note(f: Any, **identity: str) -> str:
+        choice = ShapeChoice(store=store)
+        return choice.choose(f, fake_probe(times(300, 280, 290)), identity=identity).note
+
+    old = filtered("a", "b").facts
+    new = attrs.evolve(old, driver_version="another")
+    note(filtered("a", "b"), threads="2")
+    assert "(changed: identity.threads, identity.power)" in note(filtered("a", "b"), power="low")
+    assert "(changed: driver_version, identity.power, code.b, code.c)" in note(
+        filtered("a", "c", facts=new)
+    )
+    hashes = {"a": "1", "c": "2"}
+    said = note(filtered("a", "c", facts=old, hashes=hashes), memory="x", power="y")
+    assert "(changed: driver_version, code.a, code.c, identity.memory, …)" in said
+    # One that an earlier version kept does not say.
+    entry = store.recall(store_name(filtered("a", "c"), "warm"), "")
+    assert entry is None
+    store.remember(store_name(filtered("a", "c"), "warm"), "a", "an old build")
+    assert "rested on another build and was dropped" in note(filtered("a", "c"))
 
 
 def test_everything_that_an_answer_rests_on_is_in_its_build(
