@@ -75,8 +75,8 @@ class CopyDevice(Device):
             raise XpuLaunchException(f"a {type(value).__name__} is no array")
         if writable and not array.flags.writeable:
             raise XpuLaunchException("it is read-only")
-        if not array.flags.c_contiguous:
-            raise XpuLaunchException("it is not contiguous")
+        if not array.flags.c_contiguous or not array.flags.aligned:
+            raise XpuLaunchException("it is not contiguous, or not aligned")
         return DeviceArray(array.ctypes.data, array.shape, array.dtype.name, array)
 
     def launcher(self, kernel, launch, buffers, sizes, stream=None):

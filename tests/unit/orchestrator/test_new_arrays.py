@@ -151,6 +151,42 @@ def test_a_result_that_overlaps_is_refused_afterwards(bound, dress, shift):
         kernel(dress(whole[8:16]), out=dress(out))
 
 
+THREE = (
+    Argument("w", "float32", "read"),
+    Argument("x", "float32", "read"),
+    Argument("y", "float32", "write"),
+)
+
+
+@KINDS
+@pytest.mark.parametrize("shift", [0, 7, -7])
+def test_a_result_that_overlaps_either_of_two_inputs_is_refused_afterwards(
+    bound, device, array, dress, shift
+):
+    kernel, whole = bound(arguments=THREE), np.zeros(24, np.float32)
+    kept, out = whole[8:16], whole[8 + shift : 16 + shift]
+    for y in (whole[16:], whole[:8], whole[16:]):
+        other = array()
+        kernel(dress(other), dress(kept), out=dress(y))
+        np.testing.assert_array_equal(y, 2 * other)
+        kernel(dress(kept), dress(array()), out=dress(y))
+    assert device.imported == 3
+    with pytest.raises(XpuLaunchException, match="'y' is written and overlaps 'w'"):
+        kernel(dress(kept), dress(array()), out=dress(out))
+    with pytest.raises(XpuLaunchException, match="'y' is written and overlaps 'x'"):
+        kernel(dress(array()), dress(kept), out=dress(out))
+
+
+@pytest.mark.parametrize("bad", ["gaps", "a byte further"])
+def test_a_read_only_input_that_cannot_be_read_is_refused_afterwards(bound, device, array, bad):
+    kernel = bound()
+    for _ in range(3):
+        kernel(read_only(array()), out=array())
+    made = {"gaps": BAD_INPUTS["gaps"], "a byte further": moved_by_a_byte}[bad](array())
+    with pytest.raises(XpuLaunchException, match="'x': it is not"):
+        kernel(read_only(made), out=array())
+
+
 def test_a_read_only_result_is_refused_afterwards_and_a_read_only_input_is_taken(bound, array):
     kernel, y = bound(), array()
     for _ in range(3):
