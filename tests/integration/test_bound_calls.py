@@ -321,7 +321,7 @@ def test_binding_and_calling_for_long_takes_no_memory(toys):
     run(range(101, 401), 20_000)
     # A bound kernel is a few kilobytes, and 40,000 dead arrays leave nothing.
     assert resident_mb() - before < 10
-    assert len(op.kernel(64)._plans) <= 1
+    assert len(op.kernel(64).calls.plans) <= 1
 
 
 def test_a_closed_orchestrator_says_so_and_starts_nothing(tmp_path):

@@ -29,6 +29,22 @@ class Tensor:
         return self.array.ctypes.data
 
 
+class Torchlike(Tensor):
+    """A tensor that tells what its likes are known by."""
+
+    def __init__(self, array, *, device="here", requires_grad=False):
+        super().__init__(array)
+        self.device = device
+        self.requires_grad = requires_grad
+
+    @property
+    def dtype(self):
+        return self.array.dtype
+
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
+
 class Opaque(Tensor):
     """One that does not tell its address."""
 
@@ -38,22 +54,29 @@ class Opaque(Tensor):
 class CopyDevice(Device):
     """Its kernel doubles the first argument into the last one."""
 
-    def __init__(self):
+    def __init__(self, *, moves=False):
+        self.moves = moves
+        self.fails = False
         self.streams = []
         self.packed = 0
+        self.moved = 0
         self.imported = 0
         self.synchronized = 0
 
     def load(self, code, entry):
-        raise AssertionError("a bound kernel is loaded already")
+        return self.kernel
 
     def import_array(self, value, *, writable):
         self.imported += 1
         array = value.array if isinstance(value, Tensor) else value
+        if isinstance(value, Torchlike) and (value.device != "here" or value.requires_grad):
+            raise XpuLaunchException("it is elsewhere, or asks for a gradient")
         if not isinstance(array, np.ndarray):
             raise XpuLaunchException(f"a {type(value).__name__} is no array")
         if writable and not array.flags.writeable:
             raise XpuLaunchException("it is read-only")
+        if not array.flags.c_contiguous or not array.flags.aligned:
+            raise XpuLaunchException("it is not contiguous, or not aligned")
         return DeviceArray(array.ctypes.data, array.shape, array.dtype.name, array)
 
     def launcher(self, kernel, launch, buffers, sizes, stream=None):
@@ -63,10 +86,19 @@ class CopyDevice(Device):
         floats = ctypes.c_float * sizes[0]
 
         def call():
+            if self.fails:
+                raise XpuLaunchException("no scratch")
             self.streams.append(stream)
             read, written = floats.from_address(first), floats.from_address(last)
             np.multiply(np.asarray(read), 2, out=np.asarray(written))
 
+        def move(addresses):
+            nonlocal first, last
+            self.moved += 1
+            first, last = addresses[kernel.reads], addresses[kernel.writes]
+
+        if self.moves:
+            call.move = move
         return call
 
     def synchronize(self):
@@ -75,7 +107,7 @@ class CopyDevice(Device):
     def allocate(self, nbytes, *, poisoned=False):
         raise AssertionError("nothing is allocated by a call")
 
-    from_host = to_host = copy = poison = timer = foreign_load = load
+    from_host = to_host = copy = poison = timer = foreign_load = allocate
 
 
 class CopyKernel(LoadedKernel):

@@ -18,13 +18,18 @@ from xpu.spec import Argument, Device, DeviceArray, host_dtype
 
 
 @attrs.frozen
-class _Slot:
+class Slot:
     """One argument as a bound kernel wants it; `nbytes` is that of the array as given."""
 
     argument: Argument
     shape: tuple[int, ...]
     nbytes: int
     preparer: Preparer | None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the kernel writes it."""
+        return self.argument.access != "read"
 
 
 def result_place(arguments: Sequence[Argument]) -> int:
@@ -34,7 +39,15 @@ def result_place(arguments: Sequence[Argument]) -> int:
 
 
 class Arguments:
-    """The arguments of a design on one problem; `where` begins every message."""
+    """The arguments of a design on one problem; `where` begins every message.
+
+    Attributes
+    ----------
+    slots
+        They, in the design's order.
+    place
+        Which of them is the result.
+    """
 
     def __init__(
         self,
@@ -48,10 +61,10 @@ class Arguments:
 
         self._where = where
         self._device = device
-        self._place = result_place(arguments)
+        self.place = result_place(arguments)
         self._fixed = (np.ndarray, PreparedWeights, DeviceArray)
-        self._slots = tuple(
-            _Slot(
+        self.slots = tuple(
+            Slot(
                 argument,
                 tuple(shapes[argument.name]),
                 math.prod(shapes[argument.name]) * host_dtype(argument.dtype).itemsize,
@@ -68,14 +81,14 @@ class Arguments:
         XpuLaunchException
             There are too few or too many.
         """
-        if len(inputs) != len(self._slots) - 1:
-            names = [slot.argument.name for slot in self._slots]
-            names.pop(self._place)
+        if len(inputs) != len(self.slots) - 1:
+            names = [slot.argument.name for slot in self.slots]
+            names.pop(self.place)
             raise XpuLaunchException(
                 f"{self._where}: takes {', '.join(names)} and out=, given {len(inputs)} arrays "
                 "and out="
             )
-        return [*inputs[: self._place], out, *inputs[self._place :]]
+        return [*inputs[: self.place], out, *inputs[self.place :]]
 
     def take(self, values: Sequence[Any]) -> list[DeviceArray]:
         """Return the arrays of a call, weights as they were given.
@@ -85,7 +98,7 @@ class Arguments:
         XpuLaunchException
             One does not fit, or what is written overlaps another.
         """
-        pairs = list(zip(self._slots, values, strict=True))
+        pairs = list(zip(self.slots, values, strict=True))
         arrays = [self._taken(slot, value) for slot, value in pairs]
         sizes = [
             array.shape[0] if isinstance(value, PreparedWeights) else slot.nbytes
@@ -98,21 +111,24 @@ class Arguments:
         """Whether weights of a call were given raw."""
         return any(
             slot.preparer is not None and not isinstance(value, PreparedWeights)
-            for slot, value in zip(self._slots, values, strict=True)
+            for slot, value in zip(self.slots, values, strict=True)
         )
 
-    def repacked(
-        self, values: Sequence[Any], arrays: Sequence[DeviceArray]
-    ) -> tuple[list[DeviceArray], bool]:
-        """Return the arrays with raw weights repacked, and whether any had to be."""
+    def repacked(self, values: Sequence[Any], arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """Return the arrays of a call with raw weights repacked."""
         made = list(arrays)
-        has_repacked = False
-        for place, (slot, value) in enumerate(zip(self._slots, values, strict=True)):
+        for place, (slot, value) in enumerate(zip(self.slots, values, strict=True)):
             if slot.preparer is not None and not isinstance(value, PreparedWeights):
                 slot.preparer.warn_once()
                 made[place] = slot.preparer.prepare(value).array
-                has_repacked = True
-        return made, has_repacked
+        return made
+
+    def at(self, addresses: Sequence[int]) -> list[DeviceArray]:
+        """Describe arrays of a call that begin at these addresses; it keeps nothing alive."""
+        return [
+            DeviceArray(address, slot.shape, slot.argument.dtype, None)
+            for slot, address in zip(self.slots, addresses, strict=True)
+        ]
 
     def movable(self, values: Sequence[Any]) -> tuple[tuple[int, int], ...] | None:
         """Return places and addresses of arrays whose memory may be exchanged under them.
@@ -130,14 +146,14 @@ class Arguments:
             found.append((place, pointer()))
         return tuple(found)
 
-    def _taken(self, slot: _Slot, value: Any) -> DeviceArray:
+    def _taken(self, slot: Slot, value: Any) -> DeviceArray:
         name = slot.argument.name
         if isinstance(value, PreparedWeights):
             self._check_prepared(slot, value)
             array, shape = value.array, value.shape
         else:
             try:
-                array = self._device.import_array(value, writable=slot.argument.access != "read")
+                array = self._device.import_array(value, writable=slot.is_written)
             except XpuLaunchException as cause:
                 raise XpuLaunchException(f"{self._where}: argument {name!r}: {cause}") from cause
             check_dtype(self._where, slot.argument, array)
@@ -148,7 +164,7 @@ class Arguments:
             )
         return array
 
-    def _check_prepared(self, slot: _Slot, value: PreparedWeights) -> None:
+    def _check_prepared(self, slot: Slot, value: PreparedWeights) -> None:
         if slot.preparer is None:
             raise XpuLaunchException(
                 f"{self._where}: argument {slot.argument.name!r} is an array, not prepared weights"
@@ -157,15 +173,16 @@ class Arguments:
 
     def _refuse_overlap(self, arrays: Sequence[DeviceArray], sizes: Sequence[int]) -> None:
         spans = [
-            (slot.argument, array.address, array.address + size)
-            for slot, array, size in zip(self._slots, arrays, sizes, strict=True)
+            (slot, array.address, array.address + size)
+            for slot, array, size in zip(self.slots, arrays, sizes, strict=True)
             if size
         ]
         for written, start, end in spans:
-            if written.access == "read":
+            if not written.is_written:
                 continue
             for other, other_start, other_end in spans:
                 if other is not written and start < other_end and other_start < end:
                     raise XpuLaunchException(
-                        f"{self._where}: {written.name!r} is written and overlaps {other.name!r}"
+                        f"{self._where}: {written.argument.name!r} is written and overlaps "
+                        f"{other.argument.name!r}"
                     )

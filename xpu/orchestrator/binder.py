@@ -11,8 +11,10 @@ import attrs
 from xpu.choice import Packer
 from xpu.errors import XpuLaunchException
 from xpu.model import Family, Problem
+from xpu.orchestrator.arguments import Arguments
 from xpu.orchestrator.assembly import Assembly
 from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.calls import Calls
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.service import Served, Service
 from xpu.orchestrator.trials import Trials
@@ -91,14 +93,18 @@ class Binder:
         verdict = assembled.verdict(member)
         if verdict is None:
             raise XpuLaunchException(assembled.filter.refusal())
+        arguments = Arguments(
+            f"{family.name} {problem.key}",
+            self._device,
+            assembled.design.arguments,
+            assembled.design.shapes(problem, family.constants),
+            self._trials.preparer(family),
+        )
+        packer = Packer(self._device, assembled.arm(member))
         return BoundKernel(
             family=family.name,
             problem=problem,
-            device=self._device,
-            pack=Packer(self._device, assembled.arm(member)),
-            arguments=assembled.design.arguments,
-            shapes=assembled.design.shapes(problem, family.constants),
-            preparer=self._trials.preparer(family),
+            calls=Calls(family.name, problem, self._device, packer, arguments),
             result=served.result,
             is_final=served.is_final,
             verdict=verdict,

@@ -17,6 +17,7 @@ from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
 from xpu.spec.elements import host_dtype, is_float
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from xpu.spec.host_arrays import numpy_view
+from xpu.spec.movable import MovableLaunch
 from xpu.spec.prelude import simt_prelude
 from xpu.spec.probe import Probe, ProbeContext
 from xpu.spec.routines import GEMM_NT_BF16
@@ -42,6 +43,7 @@ __all__ = [
     "Launch",
     "LoadedKernel",
     "ModelMatrix",
+    "MovableLaunch",
     "OpenModel",
     "Preparation",
     "Probe",

@@ -161,6 +161,7 @@ class Device(ABC):
         library works in is its own; an attribute ``memory``, a tuple of arrays, names it
         where it has to stay for as long as what was recorded of it. It may be called from
         any thread. A host device returns when the work is done, another one when it is queued.
+        One that is a `MovableLaunch` serves other arrays, too.
         """
 
     @abstractmethod

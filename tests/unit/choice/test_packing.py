@@ -3,59 +3,15 @@
 from __future__ import annotations
 
 import gc
-import weakref
 from pathlib import Path
 
 import attrs
-import numpy as np
 import pytest
+from recording_device import Recorder, array
 
 from xpu.choice import Arm, Packer, Staging
 from xpu.errors import XpuLaunchException
-from xpu.spec import DeviceArray, Launch
-
-
-class Owner:
-    """Memory that can be seen to go."""
-
-
-class Recorder:
-    """A device that notes what is launched on which addresses."""
-
-    def __init__(self) -> None:
-        self.launched: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
-        self.allocated: list[weakref.ref[Owner]] = []
-        self.is_recording = False
-
-    def load(self, code: Path, entry: str) -> str:
-        return entry
-
-    def routine(self, name: str) -> str:
-        return f"routine {name}"
-
-    def allocate(self, nbytes: int, *, poisoned: bool = False) -> DeviceArray:
-        owner = Owner()
-        self.allocated.append(weakref.ref(owner))
-        return DeviceArray(4096 * len(self.allocated), (nbytes,), "uint8", owner)
-
-    def launcher(self, kernel, launch, buffers, sizes, stream=None):
-        addresses = tuple(buffer.address for buffer in buffers)
-
-        def call() -> None:
-            self.launched.append((kernel, addresses, tuple(sizes)))
-
-        call.stream = stream
-        if kernel.startswith("routine"):
-            call.memory = (self.allocate(8),)
-        return call
-
-    def is_capturing(self, stream=None) -> bool:
-        return self.is_recording
-
-
-def array(address: int) -> DeviceArray:
-    return DeviceArray(address, (4,), "float32", np.zeros(4))
-
+from xpu.spec import Launch
 
 STAGING = Staging(Path("stage"), "stage", Launch(alignment_bytes=16), (2, 3), 1, 64)
 STAGED = Arm(Path("code"), "run", "hash", Launch(alignment_bytes=1), (2, 5, 3), (STAGING,))
@@ -104,7 +60,7 @@ def test_launches_packed_apart_share_no_memory_and_give_it_back() -> None:
     assert len(device.allocated) == 2
     del gone
     gc.collect()
-    assert [ref() is None for ref in device.allocated] == [False, True]
+    assert device.alive() == [True, False]
     kept()
 
 
@@ -120,7 +76,34 @@ def test_memory_that_was_recorded_stays_for_as_long_as_the_device() -> None:
     assert memory() is None
 
 
-@pytest.mark.parametrize(("arm", "place"), [(STAGED, 1), (PLAIN, 0)])
+def test_a_staged_launch_moves_with_the_devices_and_keeps_its_memory() -> None:
+    device = Recorder(moves=True)
+    launch = Packer(device, CALLED)([array(64), array(128), array(36)], stream=5)
+    for addresses in ([1000, 2000, 3000], [4000, 5000, 6000]):
+        launch.move(addresses)
+        launch()
+        assert device.launched == [
+            ("other", (addresses[0], 4096), (4,)),
+            ("stage", (addresses[1], 8192), (2, 3)),
+            ("routine gemm", (4096, 8192, addresses[2]), (2, 5, 3)),
+        ]
+        device.launched.clear()
+    assert launch.is_recordable
+    assert device.alive() == [True] * 3
+    assert not hasattr(Packer(Recorder(), STAGED)([array(64), array(128), array(36)]), "move")
+
+
+def test_what_comes_with_memory_and_what_must_be_aligned_is_told() -> None:
+    arms = (STAGED, PLAIN, attrs.evolve(CALLED, staging=()))
+    assert [Packer(Recorder(), arm).has_memory for arm in arms] == [True, False, True]
+    assert Packer(Recorder(), STAGED).alignments_bytes(3) == [1, 16, 1]
+    assert Packer(Recorder(), PLAIN).alignments_bytes(3) == [16, 16, 16]
+
+
+WIDE = attrs.evolve(STAGED, launch=Launch(alignment_bytes=16))
+
+
+@pytest.mark.parametrize(("arm", "place"), [(STAGED, 1), (PLAIN, 0), (WIDE, 0), (WIDE, 1)])
 def test_an_array_that_wide_loads_cannot_read_is_refused(arm: Arm, place: int) -> None:
     device = Recorder()
     arrays = [array(64), array(128), array(256)]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from copy_device import ARGUMENTS, CopyDevice, CopyKernel
 
+from xpu.choice import Arm, Packer
 from xpu.model import ChoiceResult, Problem, ShapeCandidate, Verdict
 from xpu.orchestrator import BoundKernel
+from xpu.orchestrator.arguments import Arguments
+from xpu.orchestrator.calls import Calls
 from xpu.spec import Launch
 
 
@@ -18,17 +23,19 @@ def device():
 
 @pytest.fixture
 def bound(device):
-    def make(n=8, *, arguments=ARGUMENTS, kernel=None, result=None, is_final=True):
+    def make(
+        n=8, *, arguments=ARGUMENTS, kernel=None, result=None, is_final=True, alignment_bytes=1
+    ):
+        problem = Problem(n=n)
+        device.kernel = kernel or CopyKernel()
+        launch = Launch(alignment_bytes=alignment_bytes)
+        packer = Packer(device, Arm(Path("code"), "copy", "hash", launch, (n,)))
+        shapes = {argument.name: (n,) for argument in arguments}
+        taken = Arguments(f"twice {n}", device, arguments, shapes, None)
         return BoundKernel(
             family="twice",
-            problem=Problem(n=n),
-            device=device,
-            pack=lambda buffers, stream=None: device.launcher(
-                kernel or CopyKernel(), Launch(), buffers, (n,), stream
-            ),
-            arguments=arguments,
-            shapes={argument.name: (n,) for argument in arguments},
-            preparer=None,
+            problem=problem,
+            calls=Calls("twice", problem, device, packer, taken),
             result=result or ChoiceResult("twice", str(n), "only", "only"),
             is_final=is_final,
             verdict=Verdict(ShapeCandidate("only")),

@@ -49,11 +49,11 @@ def test_no_array_is_kept_alive_and_a_dead_one_leaves_nothing_behind(bound, arra
     for _ in range(100):
         x, y = array(), array()
         kernel(x, out=y)
-    assert len(kernel._plans) == 1
+    assert len(kernel.calls.plans) == 1
     dead = weakref.ref(x)
     del x
     assert dead() is None
-    assert kernel._plans == {}
+    assert kernel.calls.plans == {}
 
 
 def test_arrays_that_die_in_a_cycle_leave_nothing_behind(bound, array):
@@ -67,7 +67,7 @@ def test_arrays_that_die_in_a_cycle_leave_nothing_behind(bound, array):
         kernel(x, out=y)
     del x
     gc.collect()
-    assert kernel._plans == {}
+    assert kernel.calls.plans == {}
 
 
 def test_a_bound_kernel_goes_with_its_last_reference(bound, array):
@@ -233,13 +233,13 @@ def test_a_launch_that_fails_is_not_remembered(bound, device, array):
 
 
 def test_more_living_arrays_than_are_remembered_are_still_served(bound, array, monkeypatch):
-    monkeypatch.setattr("xpu.orchestrator.bound._MOST_PLANS", 10)
+    monkeypatch.setattr("xpu.orchestrator.plans._MOST_PLANS", 10)
     kernel, y = bound(), array()
     xs = [array() for _ in range(35)]
     for x in [*xs, *xs]:
         kernel(x, out=y)
         np.testing.assert_array_equal(y, 2 * x)
-        assert len(kernel._plans) <= 10
+        assert len(kernel.calls.plans) <= 10
 
 
 def test_threads_with_arrays_that_come_and_go(bound, array):
@@ -262,7 +262,7 @@ def test_threads_with_arrays_that_come_and_go(bound, array):
         thread.join()
     assert faults == []
     gc.collect()
-    assert kernel._plans == {}
+    assert kernel.calls.plans == {}
 
 
 def test_explain_says_who_serves_and_why(bound):

@@ -50,11 +50,16 @@ class Kernel:
         self.size = size
         self.is_final = is_final
         self.result = ChoiceResult("product", "", "a", source)
-        self.calls = []
+        self.calls = self
+        self.plans = {}
+        self.given = []
 
     def __call__(self, *inputs, out, stream=None):
-        self.calls.append((inputs, out, stream))
+        self.given.append((inputs, out, stream))
         return out
+
+    def first(self, _key, inputs, out, stream):
+        return self(*inputs, out=out, stream=stream)
 
 
 class Binds:
@@ -176,6 +181,19 @@ def test_an_array_without_that_axis_is_refused_by_name(inputs, words):
     text = str(error.value)
     assert all(word in text for word in ["product", "'x'", "'m'", "axis 0", words])
     assert binds.asked == []
+
+
+def test_the_open_size_is_looked_at_at_every_call_whatever_the_objects():
+    binds = Binds()
+    one = op(binds)
+    (w, x), y = arrays(m=6)
+    for _ in range(5):
+        one(w, x, out=y)
+    x.resize((2, x.shape[1]), refcheck=False)
+    one(w, x, out=y)
+    x.resize((6, x.shape[1]), refcheck=False)
+    one(w, x, out=y)
+    assert binds.asked == [("m", 6), ("m", 2)]
 
 
 def test_a_kernel_that_fails_is_not_taken_for_a_missing_size():

@@ -109,7 +109,7 @@ class CpuDevice(Device):
         sizes: Sequence[int],
         stream: Any = None,
     ) -> Callable[[], None]:
-        """Pack one launch on all workers; it returns when the work is done.
+        """Pack one launch on all workers, a `MovableLaunch`; it returns when the work is done.
 
         Raises
         ------
@@ -122,23 +122,22 @@ class CpuDevice(Device):
                 f"kernel {kernel.entry!r} was not loaded by this backend; nothing was launched"
             )
         # The layout of xpu_plan in runtime/pool.c.
-        plan = ctypes.byref(
-            _plan_type(5 + len(buffers) + len(sizes))(
-                kernel.address,
-                kernel.scratch,
-                kernel.phases,
-                self._workers,
-                len(buffers),
-                *[buffer.address for buffer in buffers],
-                *sizes,
-            )
+        words = _plan_type(5 + len(buffers) + len(sizes))(
+            kernel.address,
+            kernel.scratch,
+            kernel.phases,
+            self._workers,
+            len(buffers),
+            *[buffer.address for buffer in buffers],
+            *sizes,
         )
+        plan, places = ctypes.byref(words), slice(5, 5 + len(buffers))
         run = self._pool.launch
-        cleared = buffers[-1] if launch.clears_result else None
+        cleared_bytes, result = buffers[-1].nbytes if launch.clears_result else 0, places.stop - 1
 
         def call() -> None:
-            if cleared is not None:
-                ctypes.memset(cleared.address, 0, cleared.nbytes)
+            if cleared_bytes:
+                ctypes.memset(words[result], 0, cleared_bytes)
             if run(plan):
                 raise XpuLaunchException(
                     f"kernel {kernel.entry!r}: its scratch memory cannot be had for sizes "
@@ -146,7 +145,7 @@ class CpuDevice(Device):
                     "nothing was launched"
                 )
 
-        return call
+        return _movable(call, words, places)
 
     def synchronize(self) -> None:
         """Return at once: a launch ends before its call does."""
@@ -169,6 +168,19 @@ class CpuDevice(Device):
 
 def _address(library: ctypes.CDLL, symbol: str) -> int:
     return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
+
+
+def _movable(
+    call: Callable[[], None], words: ctypes.Array[ctypes.c_int64], places: slice
+) -> Callable[[], None]:
+    """Make a `MovableLaunch` of a launch whose addresses are at these places of its plan."""
+
+    def move(addresses: list[int]) -> None:
+        words[places] = addresses  # type: ignore[assignment]  # a list is invariant
+
+    call.move = move  # type: ignore[attr-defined]
+    call.is_recordable = False  # type: ignore[attr-defined]
+    return call
 
 
 @functools.cache

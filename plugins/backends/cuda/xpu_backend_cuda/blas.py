@@ -20,7 +20,7 @@ from xpu.spec import GEMM_NT_BF16, DeviceArray, LoadedKernel
 from xpu_backend_cuda.context import Context
 from xpu_backend_cuda.cublaslt import CublasLt, Heuristic, find_cublaslt
 from xpu_backend_cuda.driver import checked
-from xpu_backend_cuda.launch import stream_number
+from xpu_backend_cuda.launch import LEGACY_STREAM, stream_number
 
 # Source: library_types.h, cublas_api.h and cublasLt.h of CUDA 13.
 _FLOAT32: Final = 0
@@ -69,6 +69,21 @@ class Plan:
     heuristic: Heuristic
 
 
+@attrs.frozen(eq=False)
+class _Laid:
+    """A call as the library takes it, and what has to stay for it."""
+
+    plan: Plan
+    alignments: tuple[int, ...]
+    arguments: tuple[Any, ...]
+    memory: tuple[DeviceArray, ...]
+
+    @property
+    def pointers(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]:
+        """Those to W, x and y among the arguments."""
+        return self.arguments[3], self.arguments[5], self.arguments[8]
+
+
 class CudaRoutine(LoadedKernel):
     """A routine on one context. Plans are kept by sizes and alignments."""
 
@@ -94,7 +109,7 @@ class CudaRoutine(LoadedKernel):
     def packed(
         self, buffers: Sequence[DeviceArray], sizes: Sequence[int], stream: Any
     ) -> Callable[[], None]:
-        """Pack one call. The result keeps its workspace, and none of the arrays.
+        """Pack one call, a `MovableLaunch`. It keeps its workspace, and none of the arrays.
 
         Raises
         ------
@@ -108,23 +123,43 @@ class CudaRoutine(LoadedKernel):
                 f"{len(buffers)} and {len(sizes)}; nothing was launched"
             )
         number, addresses = stream_number(stream), [buffer.address for buffer in buffers]
+        told = {"stream": number, "is_recordable": number != LEGACY_STREAM}
         if 0 in sizes[:2]:
-            return _with(lambda: None, stream=number, memory=())
-        plan = self._plan(tuple(sizes), tuple(map(_alignment, addresses)))
+            return _with(lambda: None, **told, memory=(), move=lambda _addresses: None)
+        laid = self._laid(tuple(sizes), addresses)
+        launch, move = self._call(laid, tuple(sizes), number)
+        return _with(launch, **told, memory=laid.memory, move=move)
+
+    def _laid(self, sizes: tuple[int, ...], addresses: Sequence[int]) -> _Laid:
+        """Lay a call out, and rehearse it where its plan is new."""
+        alignments = tuple(map(_alignment, addresses))
+        plan = self._plan(sizes, alignments)
         nbytes = plan.heuristic.workspace_bytes
         memory = (self._allocate(nbytes),) if nbytes else ()
         arguments = self._arguments(plan, addresses, memory)
         if plan not in self._rehearsed:
             self._rehearse(arguments)
             self._rehearsed.add(plan)
-        launch = self._call(arguments, number)
-        return _with(launch, stream=number, memory=memory, kept=(self, plan))
+        return _Laid(plan, alignments, arguments, memory)
 
-    def _call(self, arguments: tuple[Any, ...], stream: int) -> Callable[[], None]:
+    def _call(
+        self, laid: _Laid, sizes: tuple[int, ...], stream: int
+    ) -> tuple[Callable[[], None], Callable[[list[int]], None]]:
+        """Return what makes the call, and what moves it to other arrays."""
         lt, entry, context = self._lt, self.entry, self.context
         matmul = lt.function("cublasLtMatmul")
         current, handle = context.cu.cuCtxGetCurrent, int(context.handle)
-        given = (*arguments, ctypes.c_void_p(stream))
+        queue = ctypes.c_void_p(stream)
+        given = (*laid.arguments, queue)
+
+        def move(addresses: list[int]) -> None:
+            nonlocal laid, given
+            if tuple(map(_alignment, addresses)) == laid.alignments:
+                for pointer, address in zip(laid.pointers, addresses, strict=True):
+                    pointer.value = address
+            else:  # another algorithm, it may be, and another workspace
+                laid = self._laid(sizes, addresses)
+                given = (*laid.arguments, queue)
 
         def call() -> None:
             # The library works on the context that is current, whatever its handle is of.
@@ -136,7 +171,7 @@ class CudaRoutine(LoadedKernel):
             if status:
                 lt.checked(status, f"{entry} cannot be launched")
 
-        return call
+        return call, move
 
     def _arguments(
         self, plan: Plan, addresses: Sequence[int], memory: Sequence[DeviceArray]

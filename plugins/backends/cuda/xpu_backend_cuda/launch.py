@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from xpu.errors import XpuLaunchException
 from xpu.spec import DeviceArray, Launch, LoadedKernel
@@ -15,6 +15,13 @@ from xpu_backend_cuda.errors import is_sticky
 from xpu_backend_cuda.kernel import CudaKernel
 
 LEGACY_STREAM: Final = 0
+DEFAULT_STREAMS: Final = frozenset({LEGACY_STREAM, 1, 2})
+"""Numbers that mean a stream of whatever context is current.
+
+Source: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h.
+"""
+_Words = ctypes.Array[ctypes.c_int64]
+_Move = Callable[[list[int]], None]
 
 
 def stream_number(stream: Any) -> int:
@@ -59,7 +66,7 @@ def packed(
     sizes: Sequence[int],
     stream: Any,
 ) -> Callable[[], None]:
-    """Pack one launch. The result keeps the kernel, and none of the arrays; `stream` is its number.
+    """Pack one launch, a `MovableLaunch`. It keeps the kernel, and none of the arrays.
 
     Raises
     ------
@@ -80,43 +87,71 @@ def packed(
             f"kernel {kernel.entry!r} takes {kernel.parameters} arrays and sizes, given "
             f"{len(buffers)} arrays and {len(sizes)} sizes; nothing was launched"
         )
-    if arguments is None:
-        return _nothing
-    memory = _parameters(values, count)
     number = stream_number(stream)
-    arguments = (*arguments, number, ctypes.addressof(memory), 0)
+    memory = _parameters(values, count)
+    made: Any = _launch(context, kernel, arguments, number, memory)
+    move = _mover(memory, count, len(buffers))
+    if launch.clears_result:
+        made, move = _cleared(context, buffers[-1], number, made, move)
+    made.parameters = memory  # read at every call: it must stay
+    made.stream = number  # a clock asks where its launches go
+    # The legacy stream cannot be captured. The driver copies parameters when it is called.
+    made.is_recordable = number != LEGACY_STREAM
+    made.move = move
+    return cast("Callable[[], None]", made)
+
+
+def _launch(
+    context: Context, kernel: CudaKernel, shape: tuple[Any, ...] | None, stream: int, memory: _Words
+) -> Any:
+    if shape is None:  # a grid without blocks
+        return lambda: None
+    arguments = (*shape, stream, ctypes.addressof(memory), 0)
     cu_launch_kernel = context.cu.cuLaunchKernel
 
     def call() -> None:
         if code := cu_launch_kernel(*arguments)[0]:
             _again(kernel, arguments, code)
 
-    made = _cleared(context, buffers[-1], number, call) if launch.clears_result else call
-    made.parameters = memory  # type: ignore[attr-defined]  # read at every call: it must stay
-    made.stream = number  # type: ignore[attr-defined]  # a clock asks where its launches go
-    return made
+    return call
 
 
 def _cleared(
-    context: Context, result: DeviceArray, stream: int, launch: Callable[[], None]
-) -> Callable[[], None]:
+    context: Context, result: DeviceArray, stream: int, launch: Callable[[], None], move: _Move
+) -> tuple[Any, _Move]:
     """Put zeros in the result before each launch, in the same queue."""
     address, nbytes = result.address, result.nbytes
     cu_memset = context.cu.cuMemsetD8Async
-
     current, handle = context.cu.cuCtxGetCurrent, int(context.handle)
+    # Another context's default stream would take the clearing, and not the launch.
+    is_of_context = stream in DEFAULT_STREAMS
 
     def call() -> None:
-        # Another context's default stream would take the clearing, and not the launch.
-        if int(current()[1]) == handle:
-            checked(cu_memset(address, 0, nbytes, stream), "the result cannot be cleared")
-            launch()
-        else:
+        is_elsewhere = is_of_context and int(current()[1]) != handle
+        # A stream that belongs to one context is refused in another.
+        if is_elsewhere or cu_memset(address, 0, nbytes, stream)[0]:
             with context.current():
                 checked(cu_memset(address, 0, nbytes, stream), "the result cannot be cleared")
                 launch()
+        else:
+            launch()
 
-    return call
+    def move_both(addresses: list[int]) -> None:
+        nonlocal address
+        move(addresses)
+        address = addresses[-1]
+
+    return call, move_both
+
+
+def _mover(memory: _Words, first: int, count: int) -> _Move:
+    """Return what puts other addresses among the parameters."""
+    places = slice(first, first + count)
+
+    def move(addresses: list[int]) -> None:
+        memory[places] = addresses  # type: ignore[assignment]  # a list is invariant
+
+    return move
 
 
 def _again(kernel: CudaKernel, arguments: tuple[Any, ...], code: Any) -> None:
@@ -135,16 +170,12 @@ def _again(kernel: CudaKernel, arguments: tuple[Any, ...], code: Any) -> None:
             checked(cu.cuLaunchKernel(*arguments), what)
 
 
-def _parameters(values: Sequence[int], count: int) -> ctypes.Array[ctypes.c_int64]:
+def _parameters(values: Sequence[int], count: int) -> _Words:
     """Lay values out as the driver reads them: a pointer to each, then what these point to."""
     memory = _words(2 * count)()
     first = ctypes.addressof(memory) + 8 * count
     memory[:] = [*range(first, first + 8 * count, 8), *values]
     return memory
-
-
-def _nothing() -> None:
-    """Launch a grid without blocks."""
 
 
 @functools.cache

@@ -63,6 +63,72 @@ def test_a_result_is_cleared_before_each_launch(fake, opened, code, arrays, has_
     assert launch.stream == 0
 
 
+def test_only_a_default_stream_asks_for_the_context_before_clearing(
+    fake, opened, code, arrays
+) -> None:
+    adding, kernel = attrs.evolve(ONE, clears_result=True), opened.load(code, "copy")
+    own = int(fake.cuStreamCreate(1)[1])
+    fake.stack[:] = [0x1000]
+    for stream, before in ((own, []), (0, ["cuCtxGetCurrent"]), (2, ["cuCtxGetCurrent"])):
+        launch = opened.launcher(kernel, adding, arrays, (400,), stream)
+        fake.calls.clear()
+        launch()
+        assert fake.calls == [*before, "cuMemsetD8Async", "cuLaunchKernel"]
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_a_result_is_cleared_where_the_launch_goes(fake, opened, code, arrays, is_default) -> None:
+    stream = 0 if is_default else int(fake.cuStreamCreate(1)[1])
+    contexts, memset = [], fake.cuMemsetD8Async
+
+    def noting(*given):
+        if fake.stack[-1] == 0x7777 and not is_default:
+            return (400,)  # as the driver does for a stream of another context
+        contexts.append(fake.stack[-1])
+        return memset(*given)
+
+    fake.cuMemsetD8Async = noting
+    adding = attrs.evolve(ONE, clears_result=True)
+    launch = opened.launcher(opened.load(code, "copy"), adding, arrays, (400,), stream)
+    fake.stack[:] = [0x7777]
+    launch()
+    assert contexts == [0x1000]
+    assert fake.stack == [0x7777]
+    opened.synchronize()
+    copied = opened.to_host(arrays[1])
+    assert np.array_equal(copied[:400], opened.to_host(arrays[0])[:400])
+    assert not copied[400:].any()
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_a_launch_moves_to_other_arrays_and_nothing_stays_behind(
+    fake, opened, code, arrays, clears
+) -> None:
+    kernel = opened.load(code, "copy")
+    launch = opened.launcher(kernel, attrs.evolve(ONE, clears_result=clears), arrays, (400,))
+    fake.stack[:] = [0x1000]
+    before = opened.to_host(arrays[1])
+    for _ in range(3):
+        source = opened.from_host(np.random.default_rng().integers(0, 255, 1000).astype(np.uint8))
+        result = opened.allocate(1000, poisoned=True)
+        launch.move([source.address, result.address])
+        fake.calls.clear()
+        launch()
+        launches = [name for name in fake.calls if name in ("cuMemsetD8Async", "cuLaunchKernel")]
+        assert launches == ["cuMemsetD8Async"] * clears + ["cuLaunchKernel"]
+        opened.synchronize()
+        copied = opened.to_host(result)
+        assert np.array_equal(copied[:400], opened.to_host(source)[:400])
+        assert (copied[400:] == (0 if clears else 0xFF)).all()
+    assert np.array_equal(opened.to_host(arrays[1]), before)
+
+
+def test_the_legacy_stream_is_never_recorded(fake, opened, code, arrays) -> None:
+    kernel = opened.load(code, "copy")
+    told = [opened.launcher(kernel, ONE, arrays, (1,), each).is_recordable for each in (None, 0, 7)]
+    assert told == [False, False, True]
+
+
 def test_a_packed_launch_keeps_no_array(fake, opened, code, arrays) -> None:
     import weakref
 
@@ -87,6 +153,15 @@ def test_an_empty_grid_launches_nothing(fake, opened, code, arrays) -> None:
     fake.calls.clear()
     opened.launcher(kernel, Launch((0, 1, 1)), arrays, (1,))()
     assert "cuLaunchKernel" not in fake.calls
+
+
+def test_an_empty_grid_has_a_stream_and_clears_its_result(fake, opened, code, arrays) -> None:
+    kernel = opened.load(code, "copy")
+    launch = opened.launcher(kernel, Launch((0, 1, 1), clears_result=True), arrays, (1,), 77)
+    assert launch.stream == 77
+    launch()
+    opened.synchronize()
+    assert not opened.to_host(arrays[1]).any()
 
 
 @pytest.mark.parametrize(
@@ -245,7 +320,9 @@ def test_what_is_no_stream_is_refused(stream) -> None:
 
 def test_a_capture_is_seen(fake, opened) -> None:
     stream = fake.cuStreamCreate(1)[1]
+    fake.calls.clear()
     assert not opened.is_capturing(stream)
+    assert fake.calls == ["cuStreamIsCapturing"]
     fake.cuStreamBeginCapture(stream, "GLOBAL")
     assert opened.is_capturing(SimpleNamespace(cuda_stream=stream))
     assert not opened.is_capturing()

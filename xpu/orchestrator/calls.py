@@ -1,0 +1,170 @@
+"""What a call of a bound kernel does: with arrays seen before, with new ones, with refused ones.
+
+Arrays that were seen often are found in one dictionary. New arrays like those that were taken
+before get a packed launch moved to them. All others are taken by the device and checked, and
+what does not fit is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from xpu.choice import Packer
+from xpu.errors import XpuLaunchException
+from xpu.model import Problem
+from xpu.orchestrator.addresses import Addresses
+from xpu.orchestrator.arguments import Arguments
+from xpu.orchestrator.launches import Launches
+from xpu.orchestrator.plans import Plans, running
+from xpu.spec import Device, DeviceArray
+
+_Key = tuple[Any, ...]
+
+
+class Calls:
+    """Calls of one member on one problem.
+
+    Parameters
+    ----------
+    family, problem
+        Begin every message.
+    """
+
+    def __init__(
+        self,
+        family: str,
+        problem: Problem,
+        device: Device,
+        packer: Packer,
+        arguments: Arguments,
+    ) -> None:
+        self._family = family
+        self._where = f"{family} {problem.key}"
+        self._is_empty = 0 in problem.sizes.values()
+        self._device = device
+        self._packer = packer
+        self._arguments = arguments
+        slots = arguments.slots
+        self._addresses = Addresses(slots, arguments.place, packer.alignments_bytes(len(slots)))
+        self._launches = Launches(device, packer, arguments.at)
+        self._has_memory = packer.has_memory
+        self._is_movable: bool | None = None  # until the first launch is packed
+        self.plans = Plans()
+
+    def call(self, *inputs: Any, out: Any, stream: Any = None) -> Any:
+        """Launch on arrays, and return `out`.
+
+        Parameters
+        ----------
+        inputs
+            The arguments that are read, in the design's order: numpy arrays, DLPack arrays,
+            or weights from `Orchestrator.prepare`.
+        out
+            The array that is written. It may not overlap an input.
+        stream
+            Where to queue the work, on a device that has streams.
+
+        Raises
+        ------
+        XpuLaunchException
+            An array has the wrong shape or element type, is not contiguous, or cannot be
+            reached from the device. Nothing was launched.
+
+        Notes
+        -----
+        The same objects are not looked at again once they were given a few times: an array
+        whose shape, element type or memory was exchanged in place (``ndarray.resize`` without
+        its check) is launched on as it was. Of a tensor with ``data_ptr()`` the address is
+        compared at every call; another DLPack array is taken anew at every call.
+        """
+        # Of two inputs, as almost all designs have, the key is written out: `map` costs 0.1 us.
+        try:
+            if len(inputs) == 2:
+                key: _Key = (id(inputs[0]), id(inputs[1]), id(out), stream)
+            else:
+                key = (*map(id, inputs), id(out), stream)
+            plan = self.plans.get(key)
+        except TypeError:
+            return self.first(None, inputs, out, stream)
+        if plan is not None and plan[0](inputs, out):
+            return out
+        return self.first(key, inputs, out, stream)
+
+    def first(self, key: _Key | None, inputs: tuple[Any, ...], out: Any, stream: Any) -> Any:
+        """Launch on arrays that are not remembered.
+
+        `key` is what they would be by; None for a stream that cannot be hashed.
+        """
+        values = (*inputs, out)
+        addresses = self._addresses.find(values)
+        if addresses is None or key is None:
+            taken = self._taken(key, values, stream)  # it may own memory: held while launching
+            if taken is None or key is None:
+                return out
+            addresses = [array.address for array in taken]
+        if self._has_memory:
+            self._launches.make(addresses, stream)
+            if next(self.plans.turns):
+                self._remember(key, values, partial(self._launches.make, addresses, stream))
+            return out
+        free = self._launches.free(stream)
+        launch = self._launches.take(addresses, stream, free)
+        launch()
+        if not (
+            next(self.plans.turns)
+            and self._remember(key, values, launch, partial(free.append, launch))
+        ):
+            free.append(launch)
+        return out
+
+    def _taken(
+        self, key: _Key | None, values: tuple[Any, ...], stream: Any
+    ) -> list[DeviceArray] | None:
+        """Have the device take the arrays; None when all is done, the launch included."""
+        arguments = self._arguments
+        ordered = arguments.ordered(values[:-1], values[-1])
+        taken = arguments.take(ordered)
+        if self._is_empty:
+            return None  # there is nothing to launch
+        if arguments.needs_repacking(ordered):
+            self._launch_raw(ordered, taken, stream)
+            return None
+        if self._is_movable and key is not None:
+            self._packer.refuse_crooked(taken)
+            self._addresses.learn(ordered, taken)
+            return taken
+        launch = self._packer(taken, stream)
+        launch()
+        self._is_movable = hasattr(launch, "move")
+        if self._is_movable:
+            self._addresses.learn(ordered, taken)
+        elif key is not None:
+            self._remember(key, values, launch)
+        return None
+
+    def _launch_raw(self, values: Sequence[Any], taken: Sequence[DeviceArray], stream: Any) -> None:
+        """Launch on raw weights, repacked for this call."""
+        if self._device.is_capturing(stream):
+            raise XpuLaunchException(
+                f"{self._where}: the stream is being captured, and raw weights are repacked "
+                f"outside it; prepare them first: Orchestrator.prepare({self._family!r}, weights)"
+            )
+        arrays = self._arguments.repacked(values, taken)  # a packed launch keeps none of them
+        self._packer(arrays, stream)()
+        # The repacked weights end with this call, so the work has to.
+        self._device.synchronize()
+
+    def _remember(
+        self,
+        key: _Key,
+        values: tuple[Any, ...],
+        launch: Callable[[], None],
+        forgotten: Callable[[], object] | None = None,
+    ) -> bool:
+        moving = self._arguments.movable(values)
+        if moving is None:
+            return False
+        run = running(launch, moving, len(values) - 1)
+        return self.plans.remember(key, values, run, forgotten)
