@@ -23,6 +23,7 @@ class Recorder:
         self.asked = []
         self.packed = 0
         self.is_recording = False
+        self.meanwhile = None
 
     def load(self, code, entry):
         return entry
@@ -41,6 +42,8 @@ class Recorder:
 
         def call():
             self.launched.append((kernel, tuple(addresses), tuple(sizes)))
+            if self.meanwhile is not None:
+                self.meanwhile()
 
         def move(others):
             addresses[:] = others

@@ -95,25 +95,36 @@ class Packer:
                     "nothing was launched"
                 )
 
-    def __call__(self, buffers: Sequence[DeviceArray], stream: Any = None) -> Callable[[], None]:
+    @property
+    def shares_memory(self) -> bool:
+        """Whether launches can be packed in the memory of another; a library's cannot."""
+        return self._arm.code is not None
+
+    def __call__(
+        self,
+        buffers: Sequence[DeviceArray],
+        stream: Any = None,
+        memory: Sequence[DeviceArray] = (),
+    ) -> Callable[[], None]:
         """Pack one launch. It keeps none of the buffers alive, only memory of its own.
 
-        It is a `MovableLaunch` where the device's launches are.
+        It is a `MovableLaunch` where the device's launches are. `memory` is that of another
+        launch of this arm, that never runs beside it.
         """
         self.refuse_crooked(buffers)
         arm, device, taken = self._arm, self._device, list(buffers)
         before: list[_Before] = []
-        for staging, kernel in zip(arm.staging, self._before, strict=True):
-            staged = device.allocate(staging.nbytes)
+        own = memory or [device.allocate(staging.nbytes) for staging in arm.staging]
+        for staging, kernel, staged in zip(arm.staging, self._before, own, strict=True):
             pair = (taken[staging.place], staged)
             launch = device.launcher(kernel, staging.launch, pair, staging.sizes, stream)
             before.append((launch, staging.place, staged))
             taken[staging.place] = staged
         launch = device.launcher(self._kernel, arm.launch, taken, arm.sizes, stream)
-        memory = [*(staged for _, _, staged in before), *getattr(launch, "memory", ())]
-        if memory and device.is_capturing(stream):
+        kept = [*own, *getattr(launch, "memory", ())]
+        if kept and device.is_capturing(stream):
             # What was captured is replayed when nobody here knows of it any more.
-            _CAPTURED.setdefault(device, []).extend(memory)
+            _CAPTURED.setdefault(device, []).extend(kept)
         return _joined(before, launch) if before else launch
 
 

@@ -34,7 +34,7 @@ class BoundKernel(Direct):
 
     def __new__(cls, *, calls: Calls, **_what: object) -> BoundKernel:
         """Make an object whose call is that of `calls`."""
-        return super().__new__(cls, calls.call)
+        return super().__new__(cls, calls.direct())
 
     @property
     def member(self) -> str:

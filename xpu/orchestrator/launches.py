@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from threading import get_ident
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -46,6 +48,7 @@ class Launches:
         self._arrays_at = arrays_at
         # Memory is each thread's, since one number may mean another stream in each: its own
         # default stream. Launches without memory serve all threads.
+        self._has_memory = packer.has_memory
         self._kept: Any = threading.local() if packer.has_memory else SimpleNamespace()
 
     def free(self, stream: Any) -> Free:
@@ -65,34 +68,55 @@ class Launches:
             found = kept.setdefault(stream, [])
         return found
 
-    def take(self, addresses: list[int], stream: Any, free: Free) -> MovableLaunch:
-        """Return a launch on arrays at these addresses, out of the list."""
-        try:
-            launch = free.pop()
-        except IndexError:
-            return self._packed(addresses, stream)
-        launch.move(addresses)
-        return launch
-
     def make(self, addresses: list[int], stream: Any) -> None:
         """Launch on arrays at these addresses, with memory that is nobody else's meanwhile."""
         free = self.free(stream)
-        kept: MovableLaunch | None = None
         try:
-            launch = kept = free.pop()
+            launch = free.pop()
         except IndexError:
             launch = self._packed(addresses, stream)
-        if getattr(launch, "is_recordable", True) and self._device.is_capturing(stream):
-            if kept is not None:
-                free.append(kept)
-                # What is packed now keeps its memory, for the recording.
-                launch = self._packed(addresses, stream)
-            launch()
+            if not self._is_captured(launch, stream):
+                free.append(launch)
+            launch()  # what was packed under capture keeps its memory, for the recording
             return
-        if kept is not None:
-            kept.move(addresses)
+        if self._has_memory and self._is_captured(launch, stream):
+            free.append(launch)
+            self._packed(addresses, stream)()
+            return
+        launch.move(addresses)
         launch()
         free.append(launch)
+
+    def kept(self, addresses: list[int], stream: Any) -> Callable[[], None]:
+        """Pack what launches on arrays at these addresses for many times, as `make` does.
+
+        With memory it is for the thread that asks, and shares that of the thread's others on
+        the stream; in another thread, or under capture, it is `make`.
+        """
+        if not self._has_memory:
+            return self._packed(addresses, stream)
+        free, make = self.free(stream), partial(self.make, addresses, stream)
+        if not free or not self._packer.shares_memory or self._is_captured(free[-1], stream):
+            return make
+        memory = cast("Any", free[-1]).memory
+        packed = self._packer(self._arrays_at(addresses), stream, memory)
+        owner, is_captured = get_ident(), self._device.is_capturing
+        is_recordable = getattr(packed, "is_recordable", True)
+
+        def launch() -> None:
+            if get_ident() != owner or (is_recordable and is_captured(stream)):
+                make()
+            else:
+                packed()
+
+        return launch
+
+    def _is_captured(self, launch: MovableLaunch, stream: Any) -> bool:
+        return (
+            self._has_memory
+            and getattr(launch, "is_recordable", True)
+            and self._device.is_capturing(stream)
+        )
 
     def _packed(self, addresses: list[int], stream: Any) -> MovableLaunch:
         return cast("MovableLaunch", self._packer(self._arrays_at(addresses), stream))

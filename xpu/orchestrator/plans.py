@@ -22,51 +22,75 @@ costs as much as to look at new arrays, and arrays that are fresh at every call 
 numbers, so that nothing tells them from ones that stay. The length is a prime, so that a set
 that comes at every so many calls comes at its turn."""
 
-Plan = tuple[Callable[[tuple[Any, ...], Any], bool], tuple[weakref.ref[Any], ...]]
-"""What launches for inputs and result, unless one of them has moved; and the arrays."""
+Key = tuple[Any, ...]
+"""Numbers of inputs and result, and the stream."""
+Run = Callable[..., bool]
+"""Launches for inputs and result, given one by one, unless one of them has moved."""
 
 
-class Plans(dict[tuple[Any, ...], Plan]):
-    """Plans by the numbers of inputs and result, and the stream.
+class Plans(dict[Key, Run]):
+    """What launches, and the arrays for which it does.
 
     Attributes
     ----------
     turns
         Whether to remember the arrays of the next call.
+    arrays
+        The arrays of each key, held weakly.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.turns = itertools.cycle(_TURNS)
+        self.arrays: dict[Key, tuple[weakref.ref[Any], ...]] = {}
 
     def remember(
         self,
-        key: tuple[Any, ...],
+        key: Key,
         values: Sequence[Any],
-        run: Callable[[tuple[Any, ...], Any], bool],
-        forgotten: Callable[[], object] | None = None,
-    ) -> bool:
-        """Keep a plan until one of the values dies, and say so then; False if one cannot tell."""
-        plans = weakref.ref(self)
+        moving: Sequence[tuple[int, int]],
+        pack: Callable[[], Callable[[], None]],
+    ) -> None:
+        """Keep what launches for these values until one of them dies.
+
+        Parameters
+        ----------
+        values
+            Inputs and result. Where one cannot be held weakly, nothing is kept.
+        moving
+            As `running` takes it.
+        pack
+            Packs the launch, when the values come again: most never do.
+        """
+        plans, count = weakref.ref(self), len(values) - 1
 
         def forget(_dead: object) -> None:
-            alive = plans()
-            if alive is not None and alive.pop(key, None) is not None and forgotten is not None:
-                forgotten()
+            if (alive := plans()) is not None:
+                alive.forget(key)
+
+        def launch() -> None:
+            packed = pack()
+            if (alive := plans()) is not None and key in alive:
+                alive[key] = running(packed, moving, count)
+            packed()
 
         try:
             arrays = tuple(weakref.ref(value, forget) for value in values)
-        except TypeError:  # an array that cannot be held weakly
-            return False
+        except TypeError:
+            return
         if len(self) >= _MOST_PLANS:
-            self.clear()
-        self[key] = (run, arrays)
-        return True
+            for each in list(self):
+                self.forget(each)
+        self.arrays[key] = arrays
+        self[key] = running(launch, moving, count)
+
+    def forget(self, key: Key) -> None:
+        """Launch for a key no more."""
+        self.arrays.pop(key, None)
+        self.pop(key, None)
 
 
-def running(
-    launch: Callable[[], None], moving: Sequence[tuple[int, int]], count: int
-) -> Callable[[tuple[Any, ...], Any], bool]:
+def running(launch: Callable[[], None], moving: Sequence[tuple[int, int]], count: int) -> Run:
     """Return what launches when no array that may move has moved.
 
     Parameters
@@ -81,27 +105,26 @@ def running(
     """
     if not moving:
 
-        def run_fixed(_inputs: tuple[Any, ...], _out: Any) -> bool:
+        def run_fixed(*_values: Any) -> bool:
             launch()
             return True
 
         return run_fixed
-    if len(moving) == 2 and moving[1][0] == count:
+    if count == 2 and [place for place, _ in moving] == [1, 2]:
         # Prepared weights, activations, result: a loop would cost 0.1 us more.
-        (place, address), (_, end) = moving
+        (_, address), (_, end) = moving
 
-        def run_two(inputs: tuple[Any, ...], out: Any) -> bool:
-            if out.data_ptr() == end and inputs[place].data_ptr() == address:
+        def run_two(_weights: Any, x: Any, out: Any) -> bool:
+            if out.data_ptr() == end and x.data_ptr() == address:
                 launch()
                 return True
             return False
 
         return run_two
 
-    def run(inputs: tuple[Any, ...], out: Any) -> bool:
+    def run(*values: Any) -> bool:
         for place, address in moving:
-            value = out if place == count else inputs[place]
-            if value.data_ptr() != address:
+            if values[place].data_ptr() != address:
                 return False
         launch()
         return True

@@ -111,12 +111,76 @@ def test_a_stream_that_cannot_be_recorded_is_not_asked(device, launches):
 
 
 def test_a_launch_that_is_being_made_is_not_made_by_another(device, launches):
-    free = launches.free(None)
-    first = launches.take([1, 2, 3], None, free)
-    second = launches.take([4, 5, 6], None, free)
-    assert first is not second
+    launches.make([1, 2, 3], None)
+
+    def meanwhile():
+        device.meanwhile = None
+        launches.make([4, 5, 6], None)
+
+    device.meanwhile = meanwhile
+    launches.make([7, 8, 9], None)
+    assert [(name, taken[0]) for name, taken, _ in device.launched[2:]] == [
+        *(("stage", 8), ("stage", 5), ("run", 4), ("run", 7))
+    ]
+    memory = {taken[0]: taken[1] for name, taken, _ in device.launched if name == "run"}
+    assert memory == {1: 4096, 7: 4096, 4: 8192}
+
+
+def test_what_is_kept_has_the_memory_of_its_thread(device, launches):
+    launches.make([1, 2, 3], None)
+    kept = [launches.kept([at, at + 1, at + 2], None) for at in (10, 20)]
+    packed = device.packed
+    for launch in (*kept, *kept):
+        launch()
+    launches.make([30, 31, 32], None)
+    assert staged(device) == [4096] * 6
+    assert [taken[0] for _, taken, _ in device.launched[1::2]] == [1, 10, 20, 10, 20, 30]
+    assert device.packed == packed
+    thread = threading.Thread(target=kept[0])
+    thread.start()
+    thread.join()
+    assert staged(device)[-1] == 8192
+    assert device.launched[-1][1][0] == 10
+
+
+def test_what_is_kept_is_recorded_with_memory_of_its_own(device, launches):
+    launches.make([1, 2, 3], 7)
+    launch = launches.kept([4, 5, 6], 7)
+    launch()
+    device.is_recording = True
+    launch()
+    first = launches.kept([4, 5, 6], 7)  # of a set that comes again for the first time
     first()
-    second()
-    assert staged(device) == [4096, 8192]
-    free.append(first)
-    assert launches.take([7, 8, 9], None, free) is first
+    device.is_recording = False
+    launch()
+    first()
+    eager, kept, recorded, of_first, again, later = staged(device)
+    assert eager == kept == again == later
+    assert len({eager, recorded, of_first}) == 3
+    assert [taken[0] for _, taken, _ in device.launched[1::2]] == [1, 4, 4, 4, 4, 4]
+
+
+def test_without_memory_what_is_kept_serves_all_threads(device):
+    plain = Launches(
+        device,
+        Packer(device, Arm(Path("code"), "run", "hash", Launch(), (2,))),
+        lambda found: [array(each) for each in found],
+    )
+    launch = plain.kept([1, 2, 3], None)
+    thread = threading.Thread(target=launch)
+    thread.start()
+    thread.join()
+    launch()
+    assert device.launched == [("run", (1, 2, 3), (2,))] * 2
+    assert device.packed == 1
+    assert device.asked == []
+
+
+def test_a_library_keeps_its_memory_for_one_launch_at_a_time(device):
+    library = Arm(None, "product", "hash", Launch(), (2, 5, 3))
+    launches = Launches(device, Packer(device, library), lambda found: [*map(array, found)])
+    launches.make([1, 2, 3], None)
+    for launch in [launches.kept([at, 2, 3], None) for at in range(10)]:
+        launch()
+    assert len(device.allocated) == 1
+    assert [taken[0] for _, taken, _ in device.launched] == [1, *range(10)]

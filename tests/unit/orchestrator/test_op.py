@@ -9,6 +9,7 @@ from copy_device import ARGUMENTS
 from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.model import ChoiceResult, Family, Member, Problem
 from xpu.orchestrator import Op
+from xpu.orchestrator.plans import Plans
 from xpu.spec import Argument, Design, KernelSource
 
 
@@ -51,15 +52,15 @@ class Kernel:
         self.is_final = is_final
         self.result = ChoiceResult("product", "", "a", source)
         self.calls = self
-        self.plans = {}
+        self.plans = Plans()
         self.given = []
 
-    def __call__(self, *inputs, out, stream=None):
+    def call(self, *inputs, out, stream=None):
         self.given.append((inputs, out, stream))
         return out
 
     def first(self, _key, inputs, out, stream):
-        return self(*inputs, out=out, stream=stream)
+        return self.call(*inputs, out=out, stream=stream)
 
 
 class Binds:
@@ -267,3 +268,26 @@ def test_a_bind_under_way_while_answers_change_is_not_kept():
 
 def test_the_design_of_the_other_tests_has_one_result():
     assert [argument.access for argument in ARGUMENTS] == ["read", "write"]
+
+
+def test_arrays_that_come_again_are_launched_on_as_remembered():
+    class Remembering(Kernel):
+        def first(self, key, inputs, out, stream):
+            self.plans.remember(key, (*inputs, out), (), lambda: lambda: self.given.append("again"))
+            return self.call(*inputs, out=out, stream=stream)
+
+    kernels = []
+
+    def bind(_name, size):
+        kernels.append(Remembering(size))
+        return kernels[-1]
+
+    one = op(bind)
+    (w, x), y = arrays(m=4)
+    for _ in range(4):
+        assert one(w, x, out=y) is y
+    [kernel] = kernels
+    assert [each for each in kernel.given if each == "again"] == ["again"] * 2
+    one.forget()
+    one(w, x, out=y)
+    assert len(kernels) == 2
