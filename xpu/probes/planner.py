@@ -6,6 +6,7 @@ makes none. Nothing here measures.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from xpu.errors import XpuConfigError, XpuError
 from xpu.model import ChoiceResult, Family, ProbePlan, Problem
 from xpu.probes.model import ModelProblems
 from xpu.probes.runner import plan_of, reason_of
-from xpu.registry import Registry
+from xpu.registry import Registry, routes_in, speaks, turned_away, why_not
 from xpu.settings import Settings
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Planner:
     def _why_not(self, family: Family, problem: Problem) -> str:
         if 0 in problem.sizes.values():
             return "with a size of 0 nothing is launched, so there is nothing to time"
-        return self._registry.design_of(family).check_problem(problem, family.constants)
+        return why_not(self._registry, family, problem)
 
     def _why_unmeasured(self, family: Family, problem: Problem) -> str:
         if self._bucketed(family, problem) is not None:
@@ -147,25 +148,29 @@ class Planner:
         )
 
     def _bucketed(self, family: Family, problem: Problem) -> Problem | None:
-        design = self._registry.design_of(family)
-        return family_bucket(family, design, problem, self._settings.buckets)
+        refused = functools.partial(why_not, self._registry, family)
+        return family_bucket(family, problem, self._settings.buckets, refused)
 
     def _is_served(self, question: Question) -> bool:
         family = self.family(question.family)
-        return (
-            bool(family.for_dialect(self._dialect))
-            and self._registry.source_for(family.design, self._dialect) is not None
-            and not self._why_not(family, question.problem)
-        )
+        is_spoken = speaks(self._registry, family, self._dialect)
+        return is_spoken and not self._why_not(family, question.problem)
 
     def _each_once(self, questions: Iterable[Question]) -> tuple[Question, ...]:
         """Put each problem in its bucket, and leave out what is there already or has none."""
-        found: dict[Question, None] = {}
-        for question in questions:
-            bucketed = self._bucketed(self.family(question.family), question.problem)
-            if bucketed is not None:
-                found[attrs.evolve(question, problem=bucketed)] = None
-        return tuple(found)
+        return tuple(dict.fromkeys(it for each in questions for it in self._with_routes(each)))
+
+    def _with_routes(self, question: Question) -> Iterator[Question]:
+        """Yield a question at its bucket, after those that it rests on: of a family's routes."""
+        family = self.family(question.family)
+        bucketed = self._bucketed(family, question.problem)
+        if bucketed is None:
+            return
+        for route in routes_in(self._registry, family, self._dialect):
+            if not turned_away(self._registry, route, bucketed):
+                of_route = attrs.evolve(question, family=route.family.name, problem=bucketed)
+                yield from self._with_routes(of_route)
+        yield attrs.evolve(question, problem=bucketed)
 
 
 class _Notes:
