@@ -240,9 +240,7 @@ class Orchestrator:
     ) -> Iterator[ProbeOutcome]:
         """Run probes and yield each result as it comes; see `xpu.probes.run_probes`."""
         mode = None if memory is None else memory_mode(memory)
-        host = Host(
-            self.choose, self.bind, self._choice, self.store, self._device, self._trials.timer
-        )
+        host = Host(self, self._choice, self._device, self._trials.timer)
         return run_probes(host, self.settings, self.registry, names=names, memory=mode, model=model)
 
     def override(self, family: str, member: str) -> None:

@@ -15,10 +15,10 @@ import attrs
 
 from xpu.buckets import family_bucket
 from xpu.errors import XpuConfigError, XpuError
-from xpu.model import ChoiceResult, Family, ProbePlan, Problem
+from xpu.model import ChoiceResult, Family, MemberResult, ProbePlan, Problem
 from xpu.probes.model import ModelProblems
 from xpu.probes.runner import plan_of, reason_of
-from xpu.registry import Registry, routes_in, speaks, turned_away, why_not
+from xpu.registry import Registry, arithmetic_of, routes_in, speaks, turned_away, why_not
 from xpu.settings import Settings
 
 if TYPE_CHECKING:
@@ -114,6 +114,10 @@ class Planner:
         """Return a family by name; see `Settings.family`."""
         return self._settings.family(name)
 
+    def members(self, name: str) -> Mapping[str, str | None]:
+        """Return a family's members; see `xpu.spec.ProbeContext`."""
+        return arithmetic_of(self._registry, self.family(name), self._dialect)
+
     def _of_text(self, text: str, unasked: dict[str, str]) -> Iterator[Question]:
         name, colon, key = text.partition(":")
         if not colon:
@@ -197,6 +201,15 @@ class _Notes:
         self.tried.append(Question(family, problem, self.plan.memory))
         return ChoiceResult(family, problem.key, "", "refused", note="it is only planned")
 
+    def members(self, family: str) -> Mapping[str, str | None]:
+        return self._planner.members(family)
+
+    def measured(self, family: str, problem: Problem) -> Sequence[MemberResult]:
+        raise XpuError("it measures by itself, which a plan cannot foretell")
+
+    def code(self, family: str, problem: Problem) -> str:
+        return ""
+
     def bind(self, family: str, problem: Problem) -> Any:
         raise XpuError("it binds a kernel, which a plan cannot foretell")
 
@@ -207,6 +220,12 @@ class _Notes:
         return
 
     def recall(self, name: str, build_id: str) -> str | None:
+        return None
+
+    def keep(self, name: str, value: str) -> None:
+        return
+
+    def kept(self, name: str) -> str | None:
         return None
 
     def hold(self) -> AbstractContextManager[None]:

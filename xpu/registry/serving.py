@@ -52,6 +52,17 @@ def routes_in(registry: Registry, family: Family, dialect: str) -> tuple[Route, 
     return tuple(route for route in family.routes if speaks(registry, route.family, dialect))
 
 
+def arithmetic_of(registry: Registry, family: Family, dialect: str) -> dict[str, str | None]:
+    """Return the arithmetic of each member in a dialect; empty where the family has no source."""
+    if not speaks(registry, family, dialect):
+        return {}
+    if family.routes:
+        return {route.family.name: None for route in routes_in(registry, family, dialect)}
+    design = registry.design_of(family)
+    members = family.for_dialect(dialect)
+    return {each.name: design.arithmetic(dialect, each.parameters) for each in members}
+
+
 @functools.lru_cache(maxsize=1024)
 def _expression(text: str) -> Expression:
     return Expression(text)

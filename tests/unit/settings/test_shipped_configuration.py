@@ -51,8 +51,18 @@ def test_every_shipped_family_serves_with_its_plugin(kquant: Vocabulary, user: P
             assert family.default_for(dialect) in members
             # A member more than the shipped ones must still be built.
             assert len(members) < family.cap
-    assert set(settings.probes) == {"tile_prewarm", "matvec_variant"}
-    assert {name for plan in settings.probes.values() for name in plan.families} == PROBED
+    assert set(settings.probes) == {
+        *("tile_prewarm", "matvec_variant"),
+        *("cols", "matrix_cores_pay", "tile_beats_dequant"),
+    }
+    assert {name for plan in settings.probes.values() for name in plan.families} == {
+        *PROBED,
+        *(f"q{bits}k_cols" for bits in (4, 5, 6)),
+        "q4k_library",
+    }
+    # Families in pairs, whose places a reader of the plan goes by.
+    pairs = settings.probes["cols"].families
+    assert [name.partition("_")[2] for name in pairs] == ["matvec", "cols"] * (len(pairs) // 2)
 
 
 @pytest.mark.parametrize("name", sorted(ROUTED))
