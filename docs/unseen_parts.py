@@ -36,7 +36,8 @@ Nothing is built for it: registers and spills of compiled code are absent, and p
 machine with the part they are read, and may prune more. Families with the same answers share a
 table. "pruned" gives the rule, what the member needs and the limit; "resident" and "splits of k"
 are of the survivors, in their order: groups that a multiprocessor holds at once, and the parts of k
-that bring the tiles up to the multiprocessors (? where facts that it takes are absent).
+that bring the tiles up to the multiprocessors (? where facts that it takes are absent). A family of
+routes has no shapes of its own: what stands here of its routes' families is what it can run.
 """
 
 
@@ -78,6 +79,8 @@ def considered(registry: Registry, settings: Settings) -> Iterator[tuple[str, st
     """Yield dialect, part and the filter's word, for every family."""
     facts = parts()
     for family in settings.families.values():
+        if family.routes:
+            continue  # they have no shapes of their own, and those of each route stand here
         problem = problem_of(family, settings)
         for dialect in dialects_of(registry, family, problem):
             for part, known in facts.items():

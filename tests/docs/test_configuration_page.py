@@ -18,7 +18,7 @@ from xpu.orchestrator import settings_for
 from xpu.registry import Registry
 from xpu.settings import Settings
 from xpu.settings.files import shipped_directory
-from xpu.settings.tables import FAMILY, MEMBER, POLICY, PROBE, RULE
+from xpu.settings.tables import FAMILY, MEMBER, POLICY, PROBE, ROUTE, RULE
 
 
 @pytest.fixture
@@ -55,6 +55,15 @@ def test_a_family_is_like_another_but_for_its_activations(load) -> None:
     made, other = families["q4k_tile_mixed"], families["q4k_tile"]
     assert made.constants == {"format": "q4_k", "x": "bfloat16"}
     assert (made.members, made.default, made.cap) == (other.members, other.default, other.cap)
+
+
+def test_a_family_of_routes_is_added(load) -> None:
+    family = load("routes").family("q4k_any")
+    assert [(route.family.name, route.when) for route in family.routes] == [
+        ("q4k_tile", "problem.m >= 4"),
+        ("q4k_matvec", None),
+    ]
+    assert family.buckets == {"m": "decode_rows"}
 
 
 def test_a_rule_is_added_and_prunes_where_its_fact_is_there(load) -> None:
@@ -119,7 +128,7 @@ def test_the_schemas_for_editors_agree(page, root: Path) -> None:
 @pytest.mark.parametrize(
     ("heading", "keys"),
     [
-        ("families.toml", {*FAMILY.keys, *MEMBER.keys}),
+        ("families.toml", {*FAMILY.keys, *MEMBER.keys, *ROUTE.keys}),
         ("rules.toml", set(RULE.keys)),
         ("buckets.toml", set(POLICY.keys)),
         ("probes.toml", set(PROBE.keys)),

@@ -164,3 +164,53 @@ def test_a_problem_that_cannot_be_served_is_a_result_and_the_next_is_tried(run):
     assert refused.result.source == "refused"
     assert "the problem's sizes are n" in refused.result.note
     assert served.result.source == "timed"
+
+
+def test_members_are_measured_whatever_is_stored_and_nothing_is_kept(run, tmp_path):
+    def steps(context):
+        problem = Problem(n=4000)
+        assert context.members("toy") == {"slow": None, "fast": None}
+        first = context.code("toy", problem)
+        assert first == context.code("toy", Problem(n=4001))  # the same code serves it
+        context.trial("toy", problem)
+        results = {each.name: each for each in context.measured("toy", problem)}
+        assert results["fast"].median_ns < results["slow"].median_ns
+        assert all(each.status in ("survivor", "left") for each in results.values())
+        yield context.trial("toy", problem)
+
+    _, [outcome] = run(steps)
+    assert outcome.error == ""
+    assert (outcome.result.timed, outcome.result.stored) == (False, True)
+    assert len(list((tmp_path / "store").rglob("shape.*"))) == 1
+
+
+def test_what_is_kept_in_memory_lasts_as_long_as_the_device(run):
+    said = []
+
+    def steps(context):
+        said.append(context.kept("pays"))
+        context.keep("pays", "yes")
+        said.append(context.kept("pays"))
+        yield context.trial("toy", Problem(n=4000))
+
+    one, _ = run(steps)
+    run(steps)
+    assert said == [None, "yes", None, "yes"]
+    del one
+
+
+def test_what_was_measured_beside_others_work_is_not_kept(run, monkeypatch):
+    load, said = [0.5], []
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: load[0])
+
+    def steps(context):
+        for _ in range(2):
+            said.append(len(context.measured("toy", Problem(n=4000))))
+            context.remember("own", "a", "build")
+            context.keep("own", "a")
+            said.append((context.recall("own", "build"), context.kept("own")))
+            load[0] = 0.0
+        yield context.trial("toy", Problem(n=4000))
+
+    run(steps)
+    assert said == [2, (None, None), 2, ("a", "a")]

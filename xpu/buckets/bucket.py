@@ -7,12 +7,11 @@ policy's range, or whose bucket would be, has none: the default serves it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from xpu.errors import XpuConfigError
 from xpu.model import BucketPolicy, Family, Problem, nearest
-from xpu.spec import Design
 
 _KINDS: Final = ("exact", "pow2", "list", "linear")
 _ROUNDS: Final = ("up", "down", "nearest")
@@ -80,17 +79,21 @@ def bucket_problem(
 
 
 def family_bucket(
-    family: Family, design: Design, problem: Problem, policies: Mapping[str, BucketPolicy]
+    family: Family,
+    problem: Problem,
+    policies: Mapping[str, BucketPolicy],
+    why_not: Callable[[Problem], str],
 ) -> Problem | None:
     """Return the problem whose answer serves a problem of a family; None when out of bucket.
 
-    A bucket that the design cannot serve (a size that must be a multiple, rounded) is no place
-    to measure: the problem is then its own bucket.
+    A bucket that the family cannot serve (a size that must be a multiple, rounded) is no place
+    to measure: the problem is then its own bucket. `why_not` says so of one; it gives the empty
+    text for one that the family serves.
     """
     rounded = bucket_problem(problem, family.buckets, policies)
     if rounded is None:
         return None
-    return problem if design.check_problem(rounded, family.constants) else rounded
+    return problem if why_not(rounded) else rounded
 
 
 def check_policy(policy: BucketPolicy) -> str:

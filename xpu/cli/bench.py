@@ -20,9 +20,8 @@ from xpu.cli.output import (
 from xpu.errors import XpuConfigError
 
 if TYPE_CHECKING:
-    from xpu.model import ChoiceResult, Family, MemberResult
+    from xpu.model import ChoiceResult, Family, Member, MemberResult
     from xpu.orchestrator import Orchestrator
-    from xpu.spec import Design
 
 
 @click.command()
@@ -58,12 +57,12 @@ def bench(
             result = _of_one(result, alone)
         document = {
             "device": orchestrator.facts.name or orchestrator.facts.backend,
-            "default": declared.default_for(orchestrator.backend.dialect),
+            "default": _default(declared, orchestrator.backend.dialect, result),
             "operations": design.operations(asked),
             "bytes": design.bytes_touched(asked, declared.constants),
             **_measured(result),
         }
-        _add_shares(document, orchestrator, declared, design)
+        _add_shares(document, orchestrator, declared)
     if as_json:
         print_json(document)
     else:
@@ -76,12 +75,14 @@ def _measured(result: ChoiceResult) -> dict[str, Any]:
         "problem": result.problem,
         "memory": result.memory,
         "choice": result.member or None,
+        "serving": result.serving or None,
         "margin_permille": result.margin_permille,
         "tie": result.tie,
         "note": _note(result),
         "members": [
             {
                 "name": member.name,
+                "serving": member.serving or None,
                 "status": member.status,
                 "median_ns": member.median_ns,
                 "rounds": member.rounds,
@@ -92,18 +93,18 @@ def _measured(result: ChoiceResult) -> dict[str, Any]:
     }
 
 
-def _add_shares(
-    document: dict[str, Any], orchestrator: Orchestrator, family: Family, design: Design
-) -> None:
+def _add_shares(document: dict[str, Any], orchestrator: Orchestrator, family: Family) -> None:
     """Say of each member what share of the device's measured peak and bandwidth it reaches."""
     from xpu.store import Calibrations
 
     found = Calibrations().find(orchestrator.calibrator.key)
     document["calibration"] = None if found is None else str(found.path)
     for member in document["members"]:
-        declared, median_ns = family.member(member["name"]), member["median_ns"]
+        median_ns = member["median_ns"]
+        owner, declared = _declared(family, member)
         peak = bandwidth = None
         if found is not None and declared is not None and median_ns:
+            design = orchestrator.registry.design_of(owner)
             named = design.arithmetic(orchestrator.backend.dialect, declared.parameters)
             figure = None if named is None else f"{named}_per_s"
             per_s = 1e9 / median_ns
@@ -112,9 +113,27 @@ def _add_shares(
         member["peak_share"], member["bandwidth_share"] = peak, bandwidth
 
 
+def _default(family: Family, dialect: str, result: ChoiceResult) -> str | None:
+    """Name the default; of routes, the first that takes part on the problem."""
+    if not family.routes:
+        return family.default_for(dialect)
+    return next((each.name for each in result.members if each.status != "pruned"), None)
+
+
+def _declared(family: Family, member: dict[str, Any]) -> tuple[Family, Member | None]:
+    """Return a member of a table and its family; of a route, the member that serves there."""
+    route = family.route(member["name"])
+    if route is None:
+        return family, family.member(member["name"])
+    return route.family, route.family.member(member["serving"] or "")
+
+
 def _of_one(result: ChoiceResult, alone: MemberResult) -> ChoiceResult:
     """Return a result with the time of the only member that could run, and with what to say."""
-    members = [alone if one.name == alone.name else one for one in result.members]
+    members = [
+        attrs.evolve(alone, serving=one.serving) if one.name == alone.name else one
+        for one in result.members
+    ]
     result = attrs.evolve(result, members=tuple(members))
     if alone.status != "survivor":
         note = f"no member can serve: {alone.name} is {alone.status}"
@@ -152,7 +171,7 @@ def _print(document: dict[str, Any], notes: dict[str, str]) -> None:
         ],
         [
             [
-                member["name"],
+                member["name"] + (f" ({member['serving']})" if member["serving"] else ""),
                 member["status"],
                 nanoseconds(member["median_ns"]),
                 rate(document["operations"], member["median_ns"]),

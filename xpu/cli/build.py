@@ -14,6 +14,7 @@ from xpu.errors import XpuBuildError, XpuError
 if TYPE_CHECKING:
     from xpu.adaptor import Built, Called
     from xpu.model import Family
+    from xpu.registry import Registry
 
 
 @click.command()
@@ -50,6 +51,7 @@ def build(
             for family in settings.families.values()
             if registry.source_for(family.design, one.dialect) is not None
         ]
+    chosen = _with_code(registry, one.dialect, chosen)
     adaptor = Adaptor(one, registry, BuildCache())
     wanted = target or adaptor.native_target()
     rows = [row for family in chosen for row in _built(adaptor, family, one.dialect, wanted, out)]
@@ -59,6 +61,17 @@ def build(
         _print(wanted, rows)
     if any(row["error"] for row in rows):
         ctx.exit(1)
+
+
+def _with_code(registry: Registry, dialect: str, chosen: list[Family]) -> list[Family]:
+    """Put the families of its routes in the place of a family that has no code of its own."""
+    from xpu.registry import routes_in
+
+    found: dict[str, Family] = {}
+    for family in chosen:
+        routes = [route.family for route in routes_in(registry, family, dialect)]
+        found |= {each.name: each for each in (routes if family.routes else [family])}
+    return list(found.values())
 
 
 def _built(

@@ -18,7 +18,7 @@ from xpu.cli.output import (
 
 if TYPE_CHECKING:
     from xpu.filter import ShapeFilter
-    from xpu.model import Verdict
+    from xpu.model import Family, Verdict
 
 
 @click.command()
@@ -44,27 +44,40 @@ def explain(
 
     On this machine members are built, so that rules see what the compiler made of them.
     For a facts file nothing is built: what the code needs is absent and prunes nothing.
+    Of a family of routes each is explained by its default, and then every member of those that
+    take part.
     """
     if facts_path is not None:
-        shapes = _by_facts(family, problem, facts_path, backend)
+        shapes, *of_routes = _by_facts(family, problem, facts_path, backend)
     else:
-        shapes = _here(family, problem, backend, device)
+        shapes, *of_routes = _here(family, problem, backend, device)
     if as_json:
-        print_json(_document(shapes))
+        routes = {"routes": [_document(each) for each in of_routes]} if of_routes else {}
+        print_json(_document(shapes) | routes)
         return
-    _print(shapes)
+    for each in (shapes, *of_routes):
+        _print(each)
 
 
-def _here(family: str, problem: str, backend: str | None, device: int) -> ShapeFilter:
+def _here(family: str, problem: str, backend: str | None, device: int) -> list[ShapeFilter]:
     from xpu.cli.places import open_orchestrator
     from xpu.model import Problem
 
     with open_orchestrator(backend, device, with_store=False) as orchestrator:
         declared = orchestrator.settings.family(family)
-        return orchestrator.considered(family, Problem.parse(declared.problem, problem))
+        sizes = Problem.parse(declared.problem, problem)
+        shapes = orchestrator.considered(family, sizes)
+        names = _routes(shapes, declared)
+        return [shapes, *(orchestrator.considered(name, sizes) for name in names)]
 
 
-def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> ShapeFilter:
+def _routes(shapes: ShapeFilter, family: Family) -> list[str]:
+    """Name the routes that take part."""
+    names = [verdict.candidate.name for verdict in shapes.verdicts]
+    return [route.family.name for route in family.routes if route.family.name in names]
+
+
+def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> list[ShapeFilter]:
     from xpu.cli.facts_file import read_facts
     from xpu.model import Problem
     from xpu.orchestrator import considered_by_facts, settings_for
@@ -77,7 +90,14 @@ def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> Sha
     facts = read_facts(path, further)
     dialect = None if backend is None else registry.backend(backend).dialect
     sizes = Problem.parse(declared.problem, problem)
-    return considered_by_facts(registry, settings, declared, sizes, facts, dialect)
+    shapes = considered_by_facts(registry, settings, declared, sizes, facts, dialect)
+    return [
+        shapes,
+        *(
+            considered_by_facts(registry, settings, settings.family(name), sizes, facts, dialect)
+            for name in _routes(shapes, declared)
+        ),
+    ]
 
 
 def _document(shapes: ShapeFilter) -> dict[str, Any]:

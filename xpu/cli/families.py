@@ -9,7 +9,7 @@ import click
 from xpu.cli.output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from xpu.model import Family
+    from xpu.model import Family, Member
 
 
 @click.command()
@@ -30,6 +30,15 @@ def families(as_json: bool) -> None:
 
 
 def _document(family: Family) -> dict[str, Any]:
+    if family.routes:
+        return {
+            "name": family.name,
+            "problem": list(family.problem),
+            "buckets": dict(family.buckets),
+            "routes": [
+                {"family": route.family.name, "when": route.when} for route in family.routes
+            ],
+        }
     return {
         "name": family.name,
         "design": family.design,
@@ -50,6 +59,16 @@ def _document(family: Family) -> dict[str, Any]:
 
 
 def _print(family: Family) -> None:
+    if family.routes:
+        print_table(
+            f"{family.name}: routes, problem {' x '.join(family.problem)}",
+            ["route", "dialects", "when"],
+            [
+                [route.family.name, _dialects(route.member), route.when or "always"]
+                for route in family.routes
+            ],
+        )
+        return
     constants = ", ".join(f"{key} = {value}" for key, value in family.constants.items())
     design = f"{family.design} ({constants})" if constants else family.design
     print_table(
@@ -58,10 +77,14 @@ def _print(family: Family) -> None:
         [
             [
                 member.name,
-                "all" if member.dialects is None else list(member.dialects),
+                _dialects(member),
                 [dialect for dialect, name in family.default.items() if name == member.name],
                 [f"{key} {value}" for key, value in member.parameters.items()],
             ]
             for member in family.members
         ],
     )
+
+
+def _dialects(member: Member) -> str | list[str]:
+    return "all" if member.dialects is None else list(member.dialects)

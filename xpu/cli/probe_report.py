@@ -20,6 +20,7 @@ def result_document(result: ChoiceResult) -> dict[str, Any]:
         "family": result.family,
         "problem": result.problem,
         "choice": result.member or None,
+        "serving": result.serving or None,
         "source": result.source,
         "stored": result.stored,
         "margin_permille": result.margin_permille,
@@ -29,6 +30,7 @@ def result_document(result: ChoiceResult) -> dict[str, Any]:
         "members": [
             {
                 "name": member.name,
+                "serving": member.serving or None,
                 "status": member.status,
                 "rule": member.rule,
                 "need": member.need,
@@ -99,7 +101,7 @@ def _sentences(outcomes: Sequence[ProbeOutcome]) -> list[str]:
             about.setdefault((family, same), {})[problem] = note
         # A refusal's note has said it of every member.
         for member in () if result.source == "refused" else result.members:
-            if member.note and member.status not in ("survivor", "left"):
+            if member.note and member.status not in ("survivor", "left", "pruned"):
                 note = f"{member.status}: {member.brief}"
                 about.setdefault((f"{family} {member.name}", note), {})[""] = note
     return [
@@ -134,20 +136,31 @@ def _row(result: ChoiceResult) -> list[Any]:
     others = [f"{m.name} {status}" for status, members in by_status.items() for m in members]
     return [
         result.problem,
-        result.member or "none",
+        _winner(result),
         result.source,
         margin(result.margin_permille, is_tie=result.tie),
         nanoseconds(winner.median_ns if winner else None),
         [_timed(member) for member in survivors],
         # Where a family's own code failed nothing is known of its members.
-        [f"{m.name} {m.rule}: {m.need} > {m.limit}" for m in pruned]
-        or ("none" if result.members else None),
+        [_pruned(member) for member in pruned] or ("none" if result.members else None),
         others,
     ]
 
 
+def _winner(result: ChoiceResult) -> str:
+    if not result.member:
+        return "none"
+    return f"{result.member} ({result.serving})" if result.serving else result.member
+
+
+def _pruned(member: MemberResult) -> str:
+    if member.rule is None:  # a route that takes no part
+        return f"{member.name}: {member.brief}"
+    return f"{member.name} {member.rule}: {member.need} > {member.limit}"
+
+
 def _timed(member: MemberResult) -> str:
     if member.median_ns is None:
-        return member.name
+        return member.title
     left = " left" if member.status == "left" else ""
-    return f"{member.name} {nanoseconds(member.median_ns)}{left}"
+    return f"{member.title} {nanoseconds(member.median_ns)}{left}"

@@ -8,7 +8,7 @@ from xpu.model.facts import (
     DeviceFacts,
     KernelFacts,
 )
-from xpu.model.family import BucketPolicy, Constant, Family, Member, ProbePlan, Rule
+from xpu.model.family import BucketPolicy, Constant, Family, Member, ProbePlan, Route, Rule
 from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, Manifest, Operation
 from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
@@ -40,6 +40,7 @@ __all__ = [
     "PluginState",
     "ProbePlan",
     "Problem",
+    "Route",
     "Rule",
     "ShapeCandidate",
     "Source",

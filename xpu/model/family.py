@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -25,12 +26,33 @@ class Member:
 
 
 @attrs.frozen
+class Route:
+    """A family that serves in another one; `when` is an expression over ``problem.*``.
+
+    It takes part on problems for which that holds; on all of them when it is None.
+    """
+
+    family: Family
+    when: str | None = None
+
+    @property
+    def member(self) -> Member:
+        """The route as a member: named by its family, in the dialects of that one's members."""
+        spoken = [member.dialects for member in self.family.members]
+        if None in spoken:
+            return Member(self.family.name)
+        named = dict.fromkeys(dialect for dialects in spoken for dialect in dialects or ())
+        return Member(self.family.name, dialects=tuple(named))
+
+
+@attrs.frozen
 class Family:
     """A design, fixed constants and the members to choose from.
 
     `buckets` names a policy for each size, `default` a member for each dialect (or for
     ``*``: every dialect), `cap` is the most members built for one target. `requires`
-    are expressions over ``member.*`` that every member must satisfy.
+    are expressions over ``member.*`` that every member must satisfy. A family of `routes`
+    has one member for each of them, and the design and constants of the first.
     """
 
     name: str
@@ -42,6 +64,28 @@ class Family:
     default: Mapping[str, str] = attrs.field(factory=dict, converter=frozen_mapping)
     cap: int = 8
     requires: tuple[str, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+    @classmethod
+    def of_routes(
+        cls, name: str, problem: tuple[str, ...], routes: Sequence[Route], **keys: Any
+    ) -> Family:
+        """Make a family of one or more routes; `keys` are further ones of it."""
+        first = routes[0].family
+        return cls(
+            name,
+            first.design,
+            problem,
+            tuple(route.member for route in routes),
+            first.constants,
+            cap=len(routes),
+            routes=tuple(routes),
+            **keys,
+        )
+
+    def route(self, name: str) -> Route | None:
+        """Return a route by the name of its family; None when there is none of that name."""
+        return next((route for route in self.routes if route.family.name == name), None)
 
     def member(self, name: str) -> Member | None:
         """Return a member by name; None when there is none of that name."""

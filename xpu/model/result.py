@@ -22,7 +22,8 @@ class MemberResult:
 
     `median_ns` is the median of its good readings in nanoseconds a launch, `rounds` the
     number of rounds in which it was read. `note` says why it failed. `code_hash` is that of
-    a member which is set aside for what its code once did.
+    a member which is set aside for what its code once did. `serving`: of a route, the member
+    that serves its family there.
     """
 
     name: str
@@ -34,6 +35,12 @@ class MemberResult:
     rounds: int = 0
     note: str = ""
     code_hash: str | None = None
+    serving: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name, and of a route the member behind it."""
+        return f"{self.name} ({self.serving})" if self.serving else self.name
 
     @property
     def brief(self) -> str:
@@ -74,6 +81,11 @@ class ChoiceResult:
     check_s: float | None = None
     trial_s: float | None = None
     is_stand_in: bool = False
+
+    @property
+    def serving(self) -> str:
+        """Of a family of routes, the member that serves in the chosen route; else empty."""
+        return next((each.serving for each in self.members if each.name == self.member), "")
 
     @property
     def is_contended(self) -> bool:

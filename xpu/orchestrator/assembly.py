@@ -24,7 +24,7 @@ from xpu.model import (
     Verdict,
 )
 from xpu.orchestrator.considering import before_launches, considered
-from xpu.registry import Registry, made_of
+from xpu.registry import Registry, made_of, why_not
 from xpu.settings import Settings
 from xpu.spec import Design, Device
 
@@ -104,19 +104,18 @@ class Assembly:
             problem = Problem(**sizes).ordered(family.problem)
         except XpuConfigError as cause:
             raise XpuConfigError(f"family {family.name!r}: {cause}") from None
-        reason = self.registry.design_of(family).check_problem(problem, family.constants)
-        if reason:
+        if reason := why_not(self.registry, family, problem):
             raise XpuConfigError(f"family {family.name!r}, problem {problem.key}: {reason}")
         return problem
 
     def bucketed(self, family: Family, problem: Problem) -> Problem | None:
         """Return the problem whose answer serves a problem; see `xpu.buckets.family_bucket`."""
-        design = self.registry.design_of(family)
-        return family_bucket(family, design, problem, self.settings.buckets)
+        policies, registry = self.settings.buckets, self.registry
+        return family_bucket(family, problem, policies, lambda it: why_not(registry, family, it))
 
     def rule_out(self, family: Family, problem: Problem) -> Mapping[str, Verdict]:
         """Return every member's verdict by what is known without compiling."""
-        shapes = self._filter(family, problem)
+        shapes = self.filter_for(family, problem)
         return {
             member.name: self._consider(shapes, family, member, None)
             for member in family.for_dialect(self.dialect)
@@ -163,7 +162,7 @@ class Assembly:
         results: Mapping[str, Built | Called | XpuBuildError],
         capped: Collection[str],
     ) -> Assembled:
-        shapes = self._filter(family, problem)
+        shapes = self.filter_for(family, problem)
         built: dict[str, Built | Called] = {}
         for member in family.for_dialect(self.dialect):
             result = results.get(member.name)
@@ -225,7 +224,8 @@ class Assembly:
             code_hash=result.code_hash,
         )
 
-    def _filter(self, family: Family, problem: Problem) -> ShapeFilter:
+    def filter_for(self, family: Family, problem: Problem) -> ShapeFilter:
+        """Return a filter of the device for a family's problem, which has considered nothing."""
         return ShapeFilter(
             family.name,
             self.facts,

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Mapping
 from weakref import WeakSet
 
-import attrs
-
 from xpu.choice import Packer
 from xpu.errors import XpuLaunchException
 from xpu.model import Family, Problem
@@ -16,7 +14,8 @@ from xpu.orchestrator.assembly import Assembly
 from xpu.orchestrator.bound import BoundKernel
 from xpu.orchestrator.calls import Calls
 from xpu.orchestrator.op import Op
-from xpu.orchestrator.service import Served, Service
+from xpu.orchestrator.served import Served
+from xpu.orchestrator.service import Service
 from xpu.orchestrator.trials import Trials
 from xpu.spec import Device
 
@@ -56,7 +55,8 @@ class Binder:
         kernel = bound.get(key)
         if kernel is None:
             served = self._service.serve(family, problem, memory=memory)
-            kernel = self._kernel(family, problem, self._fitted(family, problem, served))
+            served = self._service.fitted(family, problem, served, memory)
+            kernel = self._kernel(family, problem, served)
         return bound.setdefault(key, kernel) if kernel.is_final else kernel
 
     def watch(self, op: Op) -> None:
@@ -70,23 +70,6 @@ class Binder:
         with self._ops_lock:
             for op in self._ops:
                 op.forget()
-
-    def _fitted(self, family: Family, problem: Problem, served: Served) -> Served:
-        """Return the answer with its member considered for the real sizes.
-
-        One that does not fit them gives way to the next best that was timed, else to the
-        default.
-        """
-        if served.assembled.problem == problem:
-            return served
-        timed = [member for member in served.result.members if member.median_ns is not None]
-        timed.sort(key=lambda member: member.median_ns or 0.0)
-        for name in dict.fromkeys([served.result.member, *(member.name for member in timed)]):
-            assembled = self._assembly.assemble(family, problem, build=[name])
-            if assembled.serves(name):
-                result = attrs.evolve(served.result, member=name)
-                return Served(assembled, result, served.is_final)
-        return self._service.default(family, problem, is_final=served.is_final)
 
     def _kernel(self, family: Family, problem: Problem, served: Served) -> BoundKernel:
         assembled, member = served.assembled, served.result.member

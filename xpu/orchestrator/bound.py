@@ -58,6 +58,8 @@ class BoundKernel(Direct):
     def explain(self) -> str:
         """Say which member serves, why, and what was pruned."""
         lines = [f"{self.family} {self.problem.key}: {self.member} ({self.result.source})"]
+        if self.result.serving:
+            lines.append(f"  its member {self.result.serving} serves")
         if self.result.margin_permille is not None:
             tie = ", a tie" if self.result.tie else ""
             lines.append(f"  margin {self.result.margin_permille} permille{tie}")

@@ -3,57 +3,80 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from xpu.choice import ShapeChoice
+from xpu.choice.foreign_load import LoadWatch
 from xpu.filter import ShapeFilter
 from xpu.measure import KernelTimer
-from xpu.model import ChoiceResult, Problem, ShapeCandidate
-from xpu.orchestrator.bound import BoundKernel
+from xpu.model import ChoiceResult, MemberResult, Problem, ShapeCandidate
 from xpu.probes import ProbeOutcome
 from xpu.spec import Device
-from xpu.store import Autotune
 from xpu.store import build_id as condensed
 
 if TYPE_CHECKING:
+    from xpu.orchestrator.orchestrator import Orchestrator
     from xpu.spec.design import Arrays
 
 _LOGGER: Final = logging.getLogger("xpu")
 
 
-class Host:
-    """Carries a probe's requests to what serves them; see `xpu.probes.ProbeHost`.
+_KEPT: Final[WeakKeyDictionary[Device, dict[str, str]]] = WeakKeyDictionary()
+"""Answers of probes that are kept in memory, for as long as the device is open."""
 
-    `choose` and `bind` are an orchestrator's.
-    """
+
+class Host:
+    """Carries a probe's requests to what serves them; see `xpu.probes.ProbeHost`."""
 
     def __init__(
         self,
-        choose: Callable[..., ChoiceResult],
-        bind: Callable[..., BoundKernel],
+        orchestrator: Orchestrator,
         choice: ShapeChoice,
-        store: Autotune | None,
         device: Device,
         timer: KernelTimer,
     ) -> None:
-        self._choose = choose
-        self._bind = bind
+        self._orchestrator = orchestrator
         self._choice = choice
-        self._store = store
+        self._store = orchestrator.store
         self._device = device
         self._timer = timer
+        self._is_contended = self._is_answered = False
+
+    @property
+    def dialect(self) -> str:
+        """The dialect that the backend takes."""
+        return self._orchestrator.backend.dialect
 
     def choose(
         self, family: str, problem: Problem, *, memory: str | None, data: Arrays | None
     ) -> ChoiceResult:
         """Recall or time the answer for a problem."""
-        return self._choose(family, problem, memory=memory, data=data)
+        return self._orchestrator.choose(family, problem, memory=memory, data=data)
+
+    def measure(self, family: str, problem: Problem, *, memory: str) -> Sequence[MemberResult]:
+        """Check and time every member that can serve; beside others' work no answer is kept."""
+        if not self._orchestrator.considered(family, problem).survivors:
+            return ()
+        watch = LoadWatch(self._device.foreign_load)
+        watch.sample()
+        results = self._orchestrator.time_members(family, problem.key, memory)
+        watch.sample()
+        # What is measured after an answer was given belongs to the next one.
+        self._is_contended = watch.is_contended or (self._is_contended and not self._is_answered)
+        self._is_answered = False
+        return results
+
+    def code_of(self, family: str, problem: Problem) -> str:
+        """Return a text that changes when the code of a member that can serve does."""
+        kept = self._orchestrator.considered(family, problem).survivors
+        return condensed({}, {it.candidate.name: _code(it.candidate) for it in kept})
 
     def bind_problem(self, family: str, problem: Problem, *, memory: str | None) -> Any:
         """Return the bound kernel that serves a problem."""
-        return self._bind(family, memory=memory, **problem.sizes)
+        return self._orchestrator.bind(family, memory=memory, **problem.sizes)
 
     def compare(self, name: str, arms: Mapping[str, Any], build_id: str) -> ChoiceResult:
         """Time named callables in place and remember the fastest."""
@@ -65,7 +88,7 @@ class Host:
 
     def remember(self, name: str, value: str, build_id: str, **notes: object) -> None:
         """Keep an answer; with no store it lasts as long as the process does not ask again."""
-        if self._store is not None:
+        if self._store is not None and not self._was_contended():
             self._store.remember(name, value, self._rests_on(build_id), **notes)
 
     def recall(self, name: str, build_id: str) -> str | None:
@@ -74,6 +97,20 @@ class Host:
             return None
         entry = self._store.recall(name, self._rests_on(build_id))
         return None if entry is None else entry.value
+
+    def keep(self, name: str, value: str) -> None:
+        """Keep an answer in memory, for this device."""
+        if not self._was_contended():
+            _KEPT.setdefault(self._device, {})[name] = value
+
+    def kept(self, name: str) -> str | None:
+        """Return an answer that is kept in memory."""
+        return _KEPT.get(self._device, {}).get(name)
+
+    def _was_contended(self) -> bool:
+        """Whether others held the device during what was measured for the answer at hand."""
+        self._is_answered = True
+        return self._is_contended
 
     def _rests_on(self, own: str) -> str:
         """Add to a probe's build what it cannot know: device, driver, threads, power mode."""
@@ -93,6 +130,10 @@ def answers_of(outcomes: Iterable[ProbeOutcome]) -> list[ChoiceResult]:
         else:
             results.append(outcome.result)
     return results
+
+
+def _code(candidate: ShapeCandidate) -> str:
+    return f"{candidate.library or ''} {candidate.code_hash or ''}"
 
 
 class _InPlace:

@@ -213,15 +213,15 @@ class Orchestrator:
 
     def time_members(self, family: str, key: str, memory: str) -> tuple[MemberResult, ...]:
         """Check and time every member that can serve a problem; nothing is chosen or kept."""
-        declared = self._family(family)
+        declared, mode = self._family(family), self._mode(memory)
         problem = Problem.parse(declared.problem, key)
-        return self._trials.timed(self._assembly.assemble(declared, problem), self._mode(memory))
+        return self._trials.timed(self._service.to_time(declared, problem, mode), mode)
 
     def considered(self, family: str, problem: Problem) -> ShapeFilter:
         """Build a family's members and return the filter's word on each."""
         declared = self._family(family)
         ordered = self._assembly.problem(declared, problem.sizes)
-        return self._assembly.assemble(declared, ordered).filter
+        return self._service.considered(declared, ordered, self._memory).filter
 
     def prewarm(
         self, problems: Iterable[tuple[str, Mapping[str, int]]] | None = None
@@ -240,9 +240,7 @@ class Orchestrator:
     ) -> Iterator[ProbeOutcome]:
         """Run probes and yield each result as it comes; see `xpu.probes.run_probes`."""
         mode = None if memory is None else memory_mode(memory)
-        host = Host(
-            self.choose, self.bind, self._choice, self.store, self._device, self._trials.timer
-        )
+        host = Host(self, self._choice, self._device, self._trials.timer)
         return run_probes(host, self.settings, self.registry, names=names, memory=mode, model=model)
 
     def override(self, family: str, member: str) -> None:
@@ -268,11 +266,11 @@ class Orchestrator:
     @property
     def settled(self) -> bool:
         """Whether no trial is under way, so that a measurement may be believed."""
-        return self._service.is_settled()
+        return self._service.underway.is_settled()
 
     def wait_settled(self, timeout_s: float | None = None) -> bool:
         """Wait until no trial is under way; False when the time ran out."""
-        return self._service.wait_settled(timeout_s)
+        return self._service.underway.wait_settled(timeout_s)
 
     def close(self) -> None:
         """Stop the worker process and close the device. Calling it twice is allowed.

@@ -18,7 +18,7 @@ from xpu.measure import KernelTimer
 from xpu.model import Family, MemberResult, ShapeCandidate, nearest
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.weights import Preparer
-from xpu.registry import fault_of
+from xpu.registry import fault_of, routes_in
 from xpu.spec import Argument, Device
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Trials:
             made = self._preparers.get(family.name)
             # The worker process loads the file again: somebody may have emptied the cache.
             if made is None or not made.built.code.is_file():
-                adaptor = self._assembly.adaptor
+                adaptor, family = self._assembly.adaptor, self._in_dialect(family)
                 built = adaptor.preparation(family, adaptor.native_target())
                 if built is None:
                     return None
@@ -99,6 +99,11 @@ class Trials:
                 made = Preparer(self._device, family, design, self._assembly.dialect, built)
                 self._preparers[family.name] = made
             return made
+
+    def _in_dialect(self, family: Family) -> Family:
+        """Return a family of routes with the design of its first one that serves here."""
+        routes = routes_in(self._assembly.registry, family, self._assembly.dialect)
+        return attrs.evolve(family, design=routes[0].family.design) if routes else family
 
     def _refuse_condemned(self, family: Family, built: Built) -> None:
         proof = self._assembly.proofs(family).find(built.manifest.code_hash)

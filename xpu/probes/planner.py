@@ -6,6 +6,7 @@ makes none. Nothing here measures.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,10 @@ import attrs
 
 from xpu.buckets import family_bucket
 from xpu.errors import XpuConfigError, XpuError
-from xpu.model import ChoiceResult, Family, ProbePlan, Problem
+from xpu.model import ChoiceResult, Family, MemberResult, ProbePlan, Problem
 from xpu.probes.model import ModelProblems
 from xpu.probes.runner import plan_of, reason_of
-from xpu.registry import Registry
+from xpu.registry import Registry, arithmetic_of, routes_in, speaks, turned_away, why_not
 from xpu.settings import Settings
 
 if TYPE_CHECKING:
@@ -113,6 +114,10 @@ class Planner:
         """Return a family by name; see `Settings.family`."""
         return self._settings.family(name)
 
+    def members(self, name: str) -> Mapping[str, str | None]:
+        """Return a family's members; see `xpu.spec.ProbeContext`."""
+        return arithmetic_of(self._registry, self.family(name), self._dialect)
+
     def _of_text(self, text: str, unasked: dict[str, str]) -> Iterator[Question]:
         name, colon, key = text.partition(":")
         if not colon:
@@ -135,7 +140,7 @@ class Planner:
     def _why_not(self, family: Family, problem: Problem) -> str:
         if 0 in problem.sizes.values():
             return "with a size of 0 nothing is launched, so there is nothing to time"
-        return self._registry.design_of(family).check_problem(problem, family.constants)
+        return why_not(self._registry, family, problem)
 
     def _why_unmeasured(self, family: Family, problem: Problem) -> str:
         if self._bucketed(family, problem) is not None:
@@ -147,25 +152,29 @@ class Planner:
         )
 
     def _bucketed(self, family: Family, problem: Problem) -> Problem | None:
-        design = self._registry.design_of(family)
-        return family_bucket(family, design, problem, self._settings.buckets)
+        refused = functools.partial(why_not, self._registry, family)
+        return family_bucket(family, problem, self._settings.buckets, refused)
 
     def _is_served(self, question: Question) -> bool:
         family = self.family(question.family)
-        return (
-            bool(family.for_dialect(self._dialect))
-            and self._registry.source_for(family.design, self._dialect) is not None
-            and not self._why_not(family, question.problem)
-        )
+        is_spoken = speaks(self._registry, family, self._dialect)
+        return is_spoken and not self._why_not(family, question.problem)
 
     def _each_once(self, questions: Iterable[Question]) -> tuple[Question, ...]:
         """Put each problem in its bucket, and leave out what is there already or has none."""
-        found: dict[Question, None] = {}
-        for question in questions:
-            bucketed = self._bucketed(self.family(question.family), question.problem)
-            if bucketed is not None:
-                found[attrs.evolve(question, problem=bucketed)] = None
-        return tuple(found)
+        return tuple(dict.fromkeys(it for each in questions for it in self._with_routes(each)))
+
+    def _with_routes(self, question: Question) -> Iterator[Question]:
+        """Yield a question at its bucket, after those that it rests on: of a family's routes."""
+        family = self.family(question.family)
+        bucketed = self._bucketed(family, question.problem)
+        if bucketed is None:
+            return
+        for route in routes_in(self._registry, family, self._dialect):
+            if not turned_away(self._registry, route, bucketed):
+                of_route = attrs.evolve(question, family=route.family.name, problem=bucketed)
+                yield from self._with_routes(of_route)
+        yield attrs.evolve(question, problem=bucketed)
 
 
 class _Notes:
@@ -192,6 +201,15 @@ class _Notes:
         self.tried.append(Question(family, problem, self.plan.memory))
         return ChoiceResult(family, problem.key, "", "refused", note="it is only planned")
 
+    def members(self, family: str) -> Mapping[str, str | None]:
+        return self._planner.members(family)
+
+    def measured(self, family: str, problem: Problem) -> Sequence[MemberResult]:
+        raise XpuError("it measures by itself, which a plan cannot foretell")
+
+    def code(self, family: str, problem: Problem) -> str:
+        return ""
+
     def bind(self, family: str, problem: Problem) -> Any:
         raise XpuError("it binds a kernel, which a plan cannot foretell")
 
@@ -202,6 +220,12 @@ class _Notes:
         return
 
     def recall(self, name: str, build_id: str) -> str | None:
+        return None
+
+    def keep(self, name: str, value: str) -> None:
+        return
+
+    def kept(self, name: str) -> str | None:
         return None
 
     def hold(self) -> AbstractContextManager[None]:

@@ -10,9 +10,9 @@ import attrs
 
 from xpu.choice.foreign_load import note_without_load
 from xpu.errors import XpuConfigError, XpuError, XpuLaunchException
-from xpu.model import ChoiceResult, ProbePlan, Problem, nearest
+from xpu.model import ChoiceResult, MemberResult, ProbePlan, Problem, nearest
 from xpu.probes.model import ModelProblems
-from xpu.registry import Registry
+from xpu.registry import Registry, arithmetic_of
 from xpu.settings import Settings
 from xpu.spec import Probe
 
@@ -23,10 +23,20 @@ if TYPE_CHECKING:
 class ProbeHost(Protocol):
     """What the runner needs of whoever measures: an orchestrator."""
 
+    @property
+    def dialect(self) -> str:
+        """The dialect that the backend takes."""
+
     def choose(
         self, family: str, problem: Problem, *, memory: str | None, data: Arrays | None
     ) -> ChoiceResult:
         """Recall or time the answer for a problem."""
+
+    def measure(self, family: str, problem: Problem, *, memory: str) -> Sequence[MemberResult]:
+        """Check and time every member that can serve a problem; nothing is remembered."""
+
+    def code_of(self, family: str, problem: Problem) -> str:
+        """Return a text that changes when the code of a member that can serve does."""
 
     def bind_problem(self, family: str, problem: Problem, *, memory: str | None) -> Any:
         """Return the bound kernel that serves a problem."""
@@ -39,6 +49,12 @@ class ProbeHost(Protocol):
 
     def recall(self, name: str, build_id: str) -> str | None:
         """Return a kept answer."""
+
+    def keep(self, name: str, value: str) -> None:
+        """Keep an answer in memory."""
+
+    def kept(self, name: str) -> str | None:
+        """Return an answer that is kept in memory."""
 
     def hold(self) -> AbstractContextManager[None]:
         """Serve defaults untimed."""
@@ -91,6 +107,15 @@ class _Context:
             data=lambda: self.data(family, problem),
         )
 
+    def members(self, family: str) -> Mapping[str, str | None]:
+        return arithmetic_of(self._registry, self._settings.family(family), self._host.dialect)
+
+    def measured(self, family: str, problem: Problem) -> Sequence[MemberResult]:
+        return self._host.measure(family, problem, memory=self.plan.memory)
+
+    def code(self, family: str, problem: Problem) -> str:
+        return self._host.code_of(family, problem)
+
     def bind(self, family: str, problem: Problem) -> Any:
         return self._host.bind_problem(family, problem, memory=self.plan.memory)
 
@@ -102,6 +127,12 @@ class _Context:
 
     def recall(self, name: str, build_id: str) -> str | None:
         return self._host.recall(name, build_id)
+
+    def keep(self, name: str, value: str) -> None:
+        self._host.keep(name, value)
+
+    def kept(self, name: str) -> str | None:
+        return self._host.kept(name)
 
     def hold(self) -> AbstractContextManager[None]:
         return self._host.hold()

@@ -9,10 +9,12 @@ from xpu.registry.discover import default_registry, load_plugins
 from xpu.registry.guard import Owner, bare, blaming, fault_of, guarded, owner_of
 from xpu.registry.made_of import made_of
 from xpu.registry.registry import Registry
+from xpu.registry.serving import arithmetic_of, routes_in, speaks, turned_away, why_not
 
 __all__ = [
     "Owner",
     "Registry",
+    "arithmetic_of",
     "bare",
     "blaming",
     "default_registry",
@@ -21,4 +23,8 @@ __all__ = [
     "load_plugins",
     "made_of",
     "owner_of",
+    "routes_in",
+    "speaks",
+    "turned_away",
+    "why_not",
 ]

@@ -72,6 +72,8 @@ def build_families(
 ) -> tuple[dict[str, Family], dict[str, str]]:
     """Make the families whose design is loaded; say of each other one why it is dormant.
 
+    Those of routes are made of these: see `xpu.settings.routes`.
+
     Raises
     ------
     XpuConfigError
@@ -82,6 +84,8 @@ def build_families(
     looked_at: set[tuple[object, ...]] = set()
     for name, entry in entries.items():
         _check_sizes(entry, policies)
+        if entry.routes:
+            continue
         _check_defaults(entry)
         reason = _why_dormant(entry, vocabulary)
         if reason:

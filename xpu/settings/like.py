@@ -30,10 +30,11 @@ def take_others(families: Mapping[str, FamilyEntry]) -> None:
         if other is None or other is family:
             others = [each for each in families if families[each] is not family]
             raise place.error(f"found {shown(name)}; {nearest(name, others)}")
-        if other.is_like is not None or "like" in other.values:
+        is_like = other.is_like is not None or "like" in other.values
+        if is_like or other.routes:
+            what = "is like another family itself" if is_like else "has routes and no design"
             raise place.error(
-                f"found {shown(name)}, which is like another family itself; allowed: a family that "
-                "states its own design"
+                f"found {shown(name)}, which {what}; allowed: a family that states its own design"
             )
         family.is_like = _copied(other)
     for family in families.values():
@@ -58,4 +59,5 @@ def _over(upper: FamilyEntry, lower: FamilyEntry) -> FamilyEntry:
     for key, value in upper.values.items():
         values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
     members = {**lower.members, **upper.members}
-    return FamilyEntry(upper.path, values, {**lower.files, **upper.files}, members)
+    files = {**lower.files, **upper.files}
+    return FamilyEntry(upper.path, values, files, members, routes=upper.routes)

@@ -54,13 +54,19 @@ class Entry:
 
 @attrs.define
 class FamilyEntry(Entry):
-    """A family's table, with its members in order.
+    """A family's table, with its members and its routes in order.
 
     `is_like` is the family that it takes from what no layer says of it; see `xpu.settings.like`.
     """
 
     members: dict[str, Entry] = attrs.field(factory=dict)
     is_like: FamilyEntry | None = None
+    routes: dict[str, Entry] = attrs.field(factory=dict)
+
+    @property
+    def stated(self) -> set[str]:
+        """The needed keys that stand elsewhere than in `values`, or that routes stand for."""
+        return {"design", "members"} if self.routes else {"members"} if self.members else set()
 
 
 @attrs.define
@@ -78,7 +84,8 @@ class Merged:
         Raises
         ------
         XpuConfigError
-            Two members of a family, or two rules of one id and title, in this layer.
+            Two members of a family, two routes to one, or two rules of one id and title, in
+            this layer.
         """
         seen: dict[tuple[str, ...], File] = {}
         for file, tables in layer:
@@ -101,7 +108,7 @@ class Merged:
             A key that is needed is in no layer.
         """
         for family in self.families.values():
-            _complete(family, FAMILY, self.families, present={"members"} if family.members else ())
+            _complete(family, FAMILY, self.families, present=family.stated)
         for policy in self.buckets.values():
             _complete(policy, POLICY, self.buckets)
         for probe in self.probes.values():
@@ -110,16 +117,17 @@ class Merged:
     def _add_family(
         self, name: str, values: dict[str, Any], file: File, seen: dict[tuple[str, ...], File]
     ) -> None:
-        members = values.get("members", ())
-        rest = {key: value for key, value in values.items() if key != "members"}
+        rest = {key: value for key, value in values.items() if key not in ("members", "routes")}
         family = self.families.get(name)
         if family is None:
             family = self.families[name] = FamilyEntry(("families", name), {}, {"": file})
         family.update(rest, file)
-        for member in members:
-            path = ("families", name, "members", member["name"])
-            _once(path, path, file, seen)
-            family.members[member["name"]] = Entry.of(path, member, file)
+        lists = (("members", "name", family.members), ("routes", "family", family.routes))
+        for key, identity, entries in lists:
+            for each in values.get(key, ()):
+                path = ("families", name, key, each[identity])
+                _once(path, path, file, seen)
+                entries[each[identity]] = Entry.of(path, each, file)
 
     def _add_rule(
         self, values: dict[str, Any], file: File, seen: dict[tuple[str, ...], File]

@@ -26,6 +26,7 @@ from xpu.settings.files import BASE_VARIABLE, Config, Layer, base_file, layers, 
 from xpu.settings.formulas import CORE_PARAMETERS, build_rules
 from xpu.settings.like import completed, take_others
 from xpu.settings.merge import Merged
+from xpu.settings.routes import build_routes
 
 # The shipped rules read these, so they are declared even where no plugin that uses them loads.
 _SHIPPED_PARAMETERS: Final = frozenset({"tile_m", "tile_n", "tile_k"})
@@ -43,7 +44,7 @@ class Settings:
     Attributes
     ----------
     families
-        Families whose design is loaded, by name.
+        Families whose design is loaded, by name, and families of routes to them.
     rules
         Feasibility rules, in the order in which they are asked.
     buckets
@@ -53,7 +54,8 @@ class Settings:
     origins
         The files that were read, the lowest layer first.
     dormant
-        Families whose design no loaded plugin brings, with the reason.
+        Families whose design no loaded plugin brings, and those all of whose routes are such,
+        with the reason.
     """
 
     families: Mapping[str, Family] = attrs.field(factory=dict, converter=_frozen)
@@ -109,6 +111,8 @@ def load_settings(
     merged = _merged(read_from)
     buckets = build_buckets(merged.buckets)
     families, dormant = build_families(merged.families, buckets, vocabulary)
+    routed, asleep = build_routes(merged.families, families, dormant, vocabulary)
+    families, dormant = families | routed, dormant | asleep
     return Settings(
         families=families,
         rules=build_rules(merged.rules, _names(merged, vocabulary)),

@@ -44,6 +44,16 @@ MEMBER: Final = Table(
     others=Whole(),
 )
 
+ROUTE: Final = Table(
+    {
+        "family": Key(NAME, "The family that serves in this route.", True),
+        "when": Key(
+            Text(wanted="an expression over problem.* in quotes"),
+            "On which problems it takes part; on all of them when absent.",
+        ),
+    }
+)
+
 FAMILY: Final = Table(
     {
         "like": Key(NAME, "Another family: what is not stated here is as there."),
@@ -66,6 +76,10 @@ FAMILY: Final = Table(
         ),
         "members": Key(
             Entries(MEMBER, "name"), "The shapes to choose from, in order.", is_needed=True
+        ),
+        "routes": Key(
+            Entries(ROUTE, "family"),
+            "Families to choose from, in order, in place of a design and members.",
         ),
     }
 )

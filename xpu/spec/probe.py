@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xpu.model import ChoiceResult, ProbePlan, Problem
+from xpu.model import ChoiceResult, MemberResult, ProbePlan, Problem
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
@@ -30,6 +30,21 @@ class ProbeContext(Protocol):
     def trial(self, family: str, problem: Problem) -> ChoiceResult:
         """Filter, recall or time the family's candidates on a problem, and remember."""
 
+    def members(self, family: str) -> Mapping[str, str | None]:
+        """Return a family's members on this backend, each with its `Design.arithmetic`.
+
+        Nothing is built. It is empty where the family has no source for the backend.
+        """
+
+    def measured(self, family: str, problem: Problem) -> Sequence[MemberResult]:
+        """Check and time every member that can serve a problem, whatever is stored.
+
+        Nothing is remembered. It is empty where no member can serve.
+        """
+
+    def code(self, family: str, problem: Problem) -> str:
+        """Return a text that changes when the code of a member that can serve does."""
+
     def bind(self, family: str, problem: Problem) -> Any:
         """Return the bound kernel that serves a problem."""
 
@@ -41,6 +56,12 @@ class ProbeContext(Protocol):
 
     def recall(self, name: str, build_id: str) -> str | None:
         """Return a kept answer, None when there is none for this build."""
+
+    def keep(self, name: str, value: str) -> None:
+        """Keep an answer of the probe's own in memory, for this device in this process."""
+
+    def kept(self, name: str) -> str | None:
+        """Return what is kept in memory, None when nothing is."""
 
     def hold(self) -> AbstractContextManager[None]:
         """Serve defaults untimed while the context is open."""

@@ -68,7 +68,8 @@ class Cases:
 
     def families(self, names: Sequence[str] | None) -> list[Family]:
         """Return the families of the plugin's designs; only the named ones unless None."""
-        found = [it for it in self.settings.families.values() if it.design in self.dialects]
+        designed = [it for it in self.settings.families.values() if not it.routes]
+        found = [family for family in designed if family.design in self.dialects]
         return [family for family in found if names is None or family.name in names]
 
     def pairs(self, names: Sequence[str] | None) -> list[tuple[str, str]]:

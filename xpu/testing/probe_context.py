@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from xpu.errors import XpuConfigError
-from xpu.model import ChoiceResult, ProbePlan, Problem, nearest
+from xpu.model import ChoiceResult, MemberResult, ProbePlan, Problem, nearest
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
@@ -37,10 +37,12 @@ class RecordingContext:
         Keys of problems that nothing can serve.
     memory
         Answers from earlier runs: two contexts may share one.
+    in_memory
+        The same of answers that are kept in memory.
 
     Attributes
     ----------
-    tried, bound
+    tried, timed, bound
         Pairs of family and problem key, in order.
     compared
         Names and arms of comparisons in place, in order.
@@ -59,6 +61,7 @@ class RecordingContext:
         name: str = "probe",
         refused: Sequence[str] = (),
         memory: dict[str, Kept] | None = None,
+        in_memory: dict[str, str] | None = None,
     ) -> None:
         self._problems = {
             family: [Problem(**sizes) for sizes in each] for family, each in problems.items()
@@ -66,7 +69,9 @@ class RecordingContext:
         keys = dict.fromkeys(it.key for each in self._problems.values() for it in each)
         self.plan = ProbePlan(name, families=tuple(problems), problems=tuple(keys))
         self.memory: dict[str, Kept] = {} if memory is None else memory
+        self.in_memory: dict[str, str] = {} if in_memory is None else in_memory
         self.tried: list[tuple[str, str]] = []
+        self.timed: list[tuple[str, str]] = []
         self.bound: list[tuple[str, str]] = []
         self.compared: list[tuple[str, tuple[str, ...]]] = []
         self.recalled: list[tuple[str, str]] = []
@@ -76,8 +81,8 @@ class RecordingContext:
 
     @property
     def measurements(self) -> int:
-        """How many trials and comparisons were asked for."""
-        return len(self.tried) + len(self.compared)
+        """How many trials, measurements and comparisons were asked for."""
+        return len(self.tried) + len(self.timed) + len(self.compared)
 
     def problems(self, family: str) -> Sequence[Problem]:
         """Return the sizes given for a family."""
@@ -96,6 +101,27 @@ class RecordingContext:
         if problem.key in self._refused:
             return ChoiceResult(family, problem.key, "", "refused", note="nothing can serve it")
         return ChoiceResult(family, problem.key, "first", "timed", timed=True)
+
+    def members(self, family: str) -> Mapping[str, str | None]:
+        """Return two members, the first of which multiplies matrices."""
+        self._ask(family)
+        return {"first": "half_matrix", "second": None}
+
+    def measured(self, family: str, problem: Problem) -> Sequence[MemberResult]:
+        """Write the measurement down; the first member took half as long as the second."""
+        self._ask(family)
+        self.timed.append((family, problem.key))
+        if problem.key in self._refused:
+            return ()
+        return (
+            MemberResult("first", median_ns=1000.0, rounds=5),
+            MemberResult("second", median_ns=2000.0, rounds=5),
+        )
+
+    def code(self, family: str, problem: Problem) -> str:
+        """Return a text of the family and the problem."""
+        self._ask(family)
+        return f"code of {family} {problem.key}"
 
     def bind(self, family: str, problem: Problem) -> Any:
         """Write the bind down, and return what takes any call."""
@@ -121,6 +147,14 @@ class RecordingContext:
         self.recalled.append((name, build_id))
         kept = self.memory.get(name)
         return kept.value if kept is not None and kept.build_id == build_id else None
+
+    def keep(self, name: str, value: str) -> None:
+        """Keep an answer, as in memory."""
+        self.in_memory[name] = value
+
+    def kept(self, name: str) -> str | None:
+        """Return what was kept as in memory."""
+        return self.in_memory.get(name)
 
     def hold(self) -> AbstractContextManager[None]:
         """Count an open hold."""

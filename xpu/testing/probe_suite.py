@@ -128,8 +128,21 @@ class ProbeSuite(Suite):
         second = make_context(memory=first.memory)
         again = [result.member for result in self._made().run(second)]
         assert again == said
+        assert not second.timed, f"it measures {second.timed} again"
         missed = set(first.memory) - {name for name, _ in second.recalled}
         assert not missed, f"it remembers {sorted(missed)} and never asks for it"
+
+    def test_what_it_keeps_in_memory_is_not_measured_again(
+        self, make_context: Callable[..., RecordingContext]
+    ) -> None:
+        first = make_context()
+        said = [result.member for result in self._made().run(first)]
+        if not first.in_memory:
+            pytest.skip("answers in memory: it keeps none")
+        assert set(first.in_memory.values()) <= set(said)
+        second = make_context(in_memory=first.in_memory)
+        assert [result.member for result in self._made().run(second)] == said
+        assert not second.timed, f"it measures {second.timed} again"
 
     def test_a_hold_is_given_back(self, make_context: Callable[..., RecordingContext]) -> None:
         context = make_context()

@@ -10,10 +10,10 @@ import toy_family as toy
 from xpu import __version__
 
 RESULT = {
-    "probe", "family", "problem", "choice", "source", "stored", "margin_permille", "tie", "note",
-    "memory", "members",
+    "probe", "family", "problem", "choice", "serving", "source", "stored", "margin_permille", "tie",
+    "note", "memory", "members",
 }  # fmt: skip
-MEMBER = {"name", "status", "rule", "need", "limit", "median_ns", "rounds", "note"}
+MEMBER = {"name", "serving", "status", "rule", "need", "limit", "median_ns", "rounds", "note"}
 
 
 def test_probe_run(xpu) -> None:

@@ -13,8 +13,8 @@ from xpu.orchestrator import Orchestrator
 from xpu.store import Autotune
 
 RESULT = {
-    "family", "problem", "choice", "source", "stored", "margin_permille", "tie", "note", "memory",
-    "members", "seconds",
+    "family", "problem", "choice", "serving", "source", "stored", "margin_permille", "tie", "note",
+    "memory", "members", "seconds",
 }  # fmt: skip
 KEYS = {"device", "results", "left", "stopped", "unplanned", "unasked", "left_out", "seconds"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xpu import XpuConfigError
-from xpu.model import BucketPolicy, Family, Member, ProbePlan
+from xpu.model import BucketPolicy, Family, Member, ProbePlan, Route
 from xpu.probes import Planner, Question
 from xpu.registry import Registry
 from xpu.settings import Settings
@@ -69,6 +69,16 @@ FAMILIES = {
     "odd": Family("odd", "rows", ("m", "n"), MEMBERS, buckets={"n": "coarse"}),
     "silent": Family("silent", "rows", ("m", "n"), (Member("only", dialects=("simt",)),)),
 }
+ROUTED = Family.of_routes(
+    "routed",
+    ("m", "n"),
+    [
+        Route(FAMILIES["rows"], "problem.m <= 2"),
+        Route(FAMILIES["even"]),
+        Route(FAMILIES["silent"]),
+    ],
+)
+FAMILIES["routed"] = ROUTED
 
 
 def planner(plans=(), probes=(), dialect="c", **more) -> Planner:
@@ -111,6 +121,21 @@ def test_a_problem_outside_the_buckets_is_named_with_the_reason() -> None:
     assert all("outside the family's buckets (m by 'few'" in why for why in found.unasked.values())
     alone = planner().named(["narrow:5x8"])
     assert (alone.asked, list(alone.unasked)) == ((), ["narrow:5x8"])
+
+
+def test_what_a_family_of_routes_rests_on_is_asked_before_it_and_once() -> None:
+    found = planner().named(["routed:1x8", "even:2x8", "routed:3x8"])
+    assert [(one.family, one.problem.key) for one in found.asked] == [
+        ("rows", "1x8"),
+        ("even", "2x8"),
+        ("routed", "1x8"),
+        ("even", "4x8"),
+        ("routed", "3x8"),
+    ]
+    with pytest.raises(XpuConfigError, match=r"no route takes it: rows: problem.m <= 2 does not"):
+        planner().named(["routed:9x8"])
+    probed = planner([ProbePlan("a", ("routed",), ("1x8",))], [Each("a")]).probed(None)
+    assert [one.family for one in probed.asked] == ["rows", "even", "routed"]
 
 
 @pytest.mark.parametrize(

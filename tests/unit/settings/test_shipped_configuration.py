@@ -14,6 +14,7 @@ import first_party
 import jsonschema
 import pytest
 
+from xpu.expressions import Expression
 from xpu.model import DEVICE_FACT_NAMES, Problem
 from xpu.settings import Vocabulary, load_settings
 from xpu.settings.files import shipped_directory
@@ -25,6 +26,7 @@ PROBED = {f"q{bits}k_{shape}" for bits in (4, 5, 6) for shape in ("tile", "matve
 STATED = PROBED | {f"q{bits}k_cols" for bits in (4, 5, 6)}
 FAMILIES = STATED | {f"{name}_{kind}" for name in STATED for kind in ("f16", "bf16")}
 FAMILIES |= {f"q{bits}k_library" for bits in (4, 5, 6)}
+ROUTED = {f"linear_q{bits}k" for bits in (4, 5, 6)}
 
 
 def _schema(name: str) -> dict[str, Any]:
@@ -40,17 +42,47 @@ def kquant() -> Vocabulary:
 
 def test_every_shipped_family_serves_with_its_plugin(kquant: Vocabulary, user: Path) -> None:
     settings = load_settings(vocabulary=kquant, environ={})
-    assert set(settings.families) == FAMILIES
+    assert set(settings.families) == FAMILIES | ROUTED
     assert not settings.dormant
-    for family in settings.families.values():
+    for family in (settings.families[name] for name in FAMILIES):
         assert family.problem == ("m", "n", "k")
         for dialect in kquant.designs[family.design].dialects():
             members = {member.name for member in family.for_dialect(dialect)}
             assert family.default_for(dialect) in members
             # A member more than the shipped ones must still be built.
             assert len(members) < family.cap
-    assert set(settings.probes) == {"tile_prewarm", "matvec_variant"}
-    assert {name for plan in settings.probes.values() for name in plan.families} == PROBED
+    assert set(settings.probes) == {
+        *("tile_prewarm", "matvec_variant"),
+        *("cols", "matrix_cores_pay", "tile_beats_dequant"),
+    }
+    assert {name for plan in settings.probes.values() for name in plan.families} == {
+        *PROBED,
+        *(f"q{bits}k_cols" for bits in (4, 5, 6)),
+        "q4k_library",
+    }
+    # Families in pairs, whose places a reader of the plan goes by.
+    pairs = settings.probes["cols"].families
+    assert [name.partition("_")[2] for name in pairs] == ["matvec", "cols"] * (len(pairs) // 2)
+
+
+@pytest.mark.parametrize("name", sorted(ROUTED))
+def test_any_number_of_rows_has_a_route_in_every_dialect(
+    name: str, kquant: Vocabulary, user: Path
+) -> None:
+    family = load_settings(vocabulary=kquant, environ={}).families[name]
+    for dialect, first in (("c", {1: "matvec", 2: "tile"}), ("simt", {1: "matvec", 2: "cols"})):
+        for rows in (1, 2, 8, 9, 16, 17, 4096):
+            admitted = [
+                route.family.name.removeprefix(f"{name.removeprefix('linear_')}_")
+                for route in family.routes
+                if family.member(route.family.name).speaks(dialect)  # type: ignore[union-attr]
+                and Expression(route.when or "1 < 2").evaluate({"problem.m": rows})
+            ]
+            assert admitted
+            assert admitted[0] == first.get(rows, admitted[0])
+            assert ("cols" in admitted) == (dialect == "simt" and 2 <= rows <= 16)
+            assert ("matvec" in admitted) == (rows <= 8)
+            assert ("library" in admitted) == (dialect == "simt" and rows >= 64)
 
 
 def test_a_member_is_added_by_a_table_at_the_end_of_the_file(
@@ -86,7 +118,7 @@ def test_every_default_problem_is_one_that_its_families_serve(
 
 def test_without_any_plugin_all_is_read_and_all_families_are_dormant(user: Path) -> None:
     settings = load_settings(environ={})
-    assert set(settings.dormant) == FAMILIES
+    assert set(settings.dormant) == FAMILIES | ROUTED
     assert {rule.id for rule in settings.rules} == {f"R{number}" for number in range(7)}
     assert all(plan.families == () for plan in settings.probes.values())
 

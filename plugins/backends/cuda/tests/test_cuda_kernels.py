@@ -27,7 +27,7 @@ def members() -> Iterator[KernelUnit]:
     registry = default_registry()
     for family in settings_for(registry).families.values():
         source = registry.source_for(family.design, DIALECT)
-        if source is None:
+        if source is None or family.routes:
             continue
         for member in family.members:
             if not member.dialects or DIALECT in member.dialects:

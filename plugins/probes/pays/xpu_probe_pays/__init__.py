@@ -1,0 +1,1 @@
+"""XPU probes: whether batched kernels, matrix operations and tiles pay on a part."""
