@@ -70,14 +70,14 @@ class Launches:
 
     def make(self, addresses: list[int], stream: Any) -> None:
         """Launch on arrays at these addresses, with memory that is nobody else's meanwhile."""
-        free = self.free(stream)
         try:
+            free: Free = self._kept.free[stream]
             launch = free.pop()
-        except IndexError:
+        except (AttributeError, KeyError, IndexError):
             launch = self._packed(addresses, stream)
-            if not self._is_captured(launch, stream):
-                free.append(launch)
             launch()  # what was packed under capture keeps its memory, for the recording
+            if not self._is_captured(launch, stream):
+                self.free(stream).append(launch)
             return
         if self._has_memory and self._is_captured(launch, stream):
             free.append(launch)

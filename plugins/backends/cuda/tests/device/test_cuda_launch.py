@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import threading
 from types import SimpleNamespace
@@ -336,6 +335,6 @@ def test_a_capture_is_seen(fake, opened) -> None:
 def test_parameters_are_as_the_driver_reads_them(fake, opened, code, arrays) -> None:
     launch = opened.launcher(opened.load(code, "copy"), ONE, arrays, (np.int64(1000),))
     words = launch.parameters
-    start = ctypes.addressof(words)
+    start = words.buffer_info()[0]
     assert list(words[:3]) == [start + 24, start + 32, start + 40]
     assert list(words[3:]) == [arrays[0].address, arrays[1].address, 1000]

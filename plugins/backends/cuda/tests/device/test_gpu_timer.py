@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import signal
@@ -146,7 +145,7 @@ def test_a_packed_launch_costs_little_more_than_the_drivers_call(
     launch = twice(x, x, 1, blocks=1)
     cu = gpu.context.cu
     shape = (gpu.load(ptx, "twice").function, 1, 1, 1, 256, 1, 1, 0, 0)
-    address = ctypes.addressof(launch.parameters)
+    address = launch.parameters.buffer_info()[0]
 
     def bare() -> None:
         cu.cuLaunchKernel(*shape, address, 0)
