@@ -199,7 +199,7 @@ def test_the_open_size_is_looked_at_at_every_call_whatever_the_objects():
 
 def test_a_kernel_that_fails_is_not_taken_for_a_missing_size():
     class Failing(Kernel):
-        def __call__(self, *inputs, out, stream=None):
+        def call(self, *inputs, out, stream=None):
             raise KeyError("from the launch")
 
     one = Op(FAMILY, Product(), {"n": 5, "k": 7}, lambda _name, size: Failing(size))
