@@ -72,9 +72,9 @@ def test_samples_hold_the_corners(weight_format: str, rng: np.random.Generator) 
     rows = reference.random_blocks(weight_format, 70, 256, rng)
     x = rng.standard_normal((40, 256), dtype=np.float32)
     y = reference.product(weight_format, rows, x).astype(np.float32)
-    assert reference.sampled_errors(weight_format, rows, x, y, rng, 128).max() < 1e-6
+    assert reference.sampled_errors(weight_format, rows, x, y, rng, count=128).max() < 1e-6
     y[-1, -1] += 1e3
-    assert reference.sampled_errors(weight_format, rows, x, y, rng, 128).max() > 1
+    assert reference.sampled_errors(weight_format, rows, x, y, rng, count=128).max() > 1
 
 
 @pytest.mark.parametrize("weight_format", FORMATS)
