@@ -92,7 +92,8 @@ def test_a_failure_stands_in_its_place(compiler, unit) -> None:
     ("text", "words"),
     [
         ("#include <stdint.h>\n" + PLAIN, "stdint.h"),
-        ("#include <vector>\n" + PLAIN, "vector"),
+        # Some compilers have their own C++ headers whatever they are told; what these need is not.
+        ("#include <vector>\n" + PLAIN, r"vector|features\.h"),
         ('extern "C" int puts(const char *);\nXPU_KERNEL() { puts(""); helper(); }', "helper"),
         ("int helper();\nXPU_KERNEL(xpu::global<int> y) { y[0] = helper(); }", "helper"),
         ("XPU_KERNEL(xpu::global<int> y) { throw 1; }", "exception"),
