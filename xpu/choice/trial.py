@@ -33,6 +33,10 @@ LEAVES_AFTER: Final = 3
 In as many rounds as there are arms each has started once, so that under a steady drift
 no arm is the last read, and slowest, in all of them. Source: design, "Trial"."""
 
+FAR: Final = 1.5
+"""An arm that is so many times the round's best, or more, in `LEAVES_AFTER` successive rounds
+leaves whatever the number of arms: no drift from first to last in a round is as large."""
+
 _WATCHED: Final = (0, 2, *LOOKS[:-1])
 """Rounds before which the device's load is looked at: the first, one early on, and those
 after a look."""
@@ -75,6 +79,7 @@ class _Arm:
     fault: MemberFault | None = None
     has_left: bool = False
     streak: int = 0
+    far_streak: int = 0
 
     @property
     def is_in(self) -> bool:
@@ -213,18 +218,21 @@ class Trial:
     def _see_who_leaves(self, row: Sequence[Reading]) -> None:
         inside = self._inside()
         readings = {arm: reading for arm in inside if is_good(reading := row[arm])}
+        best = min(readings.values(), default=0.0)
         for index, reading in readings.items():
             # An arm that read badly keeps its streak: the round says nothing of it.
             arm = self._arms[index]
-            arm.streak = arm.streak + 1 if reading / min(readings.values()) >= LEAVES_AT else 0
-            arm.has_left = arm.streak >= self._patience
+            slower = reading / best
+            arm.streak = arm.streak + 1 if slower >= LEAVES_AT else 0
+            arm.far_streak = arm.far_streak + 1 if slower >= FAR else 0
+            arm.has_left = arm.streak >= self._patience or arm.far_streak >= LEAVES_AFTER
 
     def _readmit(self) -> None:
         """Take back whoever left: perhaps it was the faulty arm that they were slower than."""
         if any(arm.has_left for arm in self._arms):
             self._least_rounds = len(self._rounds) + 1 + LEAST_ROUNDS
         for arm in self._arms:
-            arm.has_left, arm.streak = False, 0
+            arm.has_left, arm.streak, arm.far_streak = False, 0, 0
 
     def _decide(self) -> Decision | None:
         able = [index for index, arm in enumerate(self._arms) if arm.fault is None]

@@ -35,6 +35,10 @@ _ALIKE: Final = 1.35
 """A bracket keeps its number of launches while what fits differs by less than this: estimates
 scatter by some percent, and each other number would be another recording."""
 
+_MOST_AROUND: Final = 64
+"""All copies are launched in one bracket, more than twenty too, where they are at most so many and
+the time allows: members that read different ones would differ by what these differ by."""
+
 BRACKET_BUDGET_NS: Final = 500_000
 """Device time that a bracket may take before it gets fewer launches: 0.5 ms drowns every
 known clock's step, and eight arms of fourteen rounds stay under a tenth of a second."""
@@ -130,7 +134,7 @@ class KernelTimer:
         if memory.estimate_ns is None:
             self._bracket(copies, memory, turn, 1)
         self._settle(copies, memory, turn)
-        return self._bracket(copies, memory, turn, self._count(memory))
+        return self._bracket(copies, memory, turn, self._count(memory, len(copies)))
 
     def warm_up(self, launches: Launches, *, turn: Turn | None = None) -> None:
         """Take one launch, then one bracket; their readings are only estimates.
@@ -141,7 +145,7 @@ class KernelTimer:
         copies = _copies(launches)
         memory = self._memory_of(copies[0])
         self._bracket(copies, memory, turn, 1)
-        self._bracket(copies, memory, turn, self._count(memory))
+        self._bracket(copies, memory, turn, self._count(memory, len(copies)))
 
     def _settle(self, copies: Sequence[Launch], memory: _Memory, turn: Turn | None) -> None:
         """Run launches untimed for as long as the clock asks; a longer launch settles itself."""
@@ -149,12 +153,14 @@ class KernelTimer:
         if estimate is not None and 0 < estimate < self.tier.settle_ns:
             self._bracket(copies, memory, turn, math.ceil(self.tier.settle_ns / estimate))
 
-    def _count(self, memory: _Memory) -> int:
+    def _count(self, memory: _Memory, copies: int) -> int:
         """Return how many launches of an estimated length fit, as before where that is near."""
         estimate = memory.estimate_ns
         if estimate is None or not 0 < estimate < math.inf:
             return 1
-        fitting = min(self._most, max(1, int(self._budget_ns / estimate)))
+        fitting = max(1, int(self._budget_ns / estimate))
+        is_whole = copies <= min(fitting, _MOST_AROUND)
+        fitting = min(fitting, max(self._most, copies) if is_whole else self._most)
         if not memory.launches / _ALIKE <= fitting <= memory.launches * _ALIKE:
             memory.launches = fitting
         return memory.launches

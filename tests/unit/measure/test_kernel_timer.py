@@ -141,6 +141,16 @@ def test_brackets_of_steady_launches_recur() -> None:
         assert len({tuple(map(id, each)) for each in tier.brackets}) <= -(-around // shortest)
 
 
+def test_all_copies_are_one_bracket_where_there_is_time() -> None:
+    for copies, pace, length in ((26, 17_000, 26), (26, 24_000, 13), (64, 7_000, 64), (80, 10, 20)):
+        launches = [Launch(pace) for _ in range(copies)]
+        tier = FakeTier()
+        timer = KernelTimer(tier)
+        timer.warm_up(launches)
+        timer.time_ns(launches)
+        assert len(tier.brackets[-1]) == length
+
+
 def test_a_warm_up_of_many_copies_is_one_launch_and_one_bracket() -> None:
     copies = [Launch(5.0) for _ in range(3300)]
     tier = FakeTier()
