@@ -142,7 +142,7 @@ class Campaign:
 def chosen(args: argparse.Namespace) -> list[Point]:
     """Return the points of a piece."""
     every = points(args.sizes, args.rows)
-    if COST_POINT[1:] in args.sizes:
+    if COST_POINT[1:] in args.sizes and COST_POINT not in every:
         every.append(COST_POINT)
     part, of = args.piece
     return every[part - 1 :: of]
