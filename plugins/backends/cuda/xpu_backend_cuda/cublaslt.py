@@ -9,7 +9,8 @@ import ctypes
 import functools
 from typing import Any, Final
 
-from xpu.errors import XpuBuildError, XpuLaunchException
+from xpu.errors import XpuLaunchException
+from xpu_backend_cuda.libraries import opened
 
 FIX: Final = "pip install 'xpu-orchestrator[cuda-blas]'"
 _SIGNATURES: Final = {
@@ -117,22 +118,11 @@ class CublasLt:
 
 @functools.cache
 def find_cublaslt() -> CublasLt:
-    """Find the library: in an installed package, else where the system's loader looks.
+    """Find the library.
 
     Raises
     ------
     XpuBuildError
         It is not there, or cannot be loaded.
     """
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-    except ImportError as error:
-        raise XpuBuildError(f"there is no cuBLASLt: {error}; {FIX}") from error
-    try:
-        path = load_nvidia_dynamic_lib("cublasLt").abs_path
-        if path is None:
-            raise OSError("libcublasLt is loaded, and nobody says from where")
-        return CublasLt(path)
-    except (OSError, RuntimeError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise XpuBuildError(f"there is no cuBLASLt: {first}; {FIX}") from error
+    return opened("cublasLt", "cuBLASLt", FIX, CublasLt)

@@ -14,6 +14,7 @@ import attrs
 
 from xpu.errors import XpuBuildError
 from xpu_backend_cuda import nvrtc
+from xpu_backend_cuda.libraries import opened
 
 FIX: Final = "pip install 'xpu-orchestrator[cuda]'"
 _LEAST: Final = 80
@@ -112,21 +113,13 @@ def find_nvrtc() -> Toolchain:
     XpuBuildError
         It is not there, or cannot be loaded.
     """
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-    except ImportError as error:
-        raise XpuBuildError(f"there is no NVRTC: {error}; {FIX}") from error
-    try:
-        path = load_nvidia_dynamic_lib("nvrtc").abs_path
-        if path is None:
-            raise OSError("libnvrtc is loaded, and nobody says from where")
-        found = nvrtc.Nvrtc(path)
-        version, numbers = found.version(), found.architectures()
-        size = Path(path).stat().st_size
-    except (OSError, RuntimeError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise XpuBuildError(f"there is no NVRTC: {first}; {FIX}") from error
-    return Toolchain(str(path), size, version, targets_of(numbers))
+    return opened("nvrtc", "NVRTC", FIX, _toolchain)
+
+
+def _toolchain(path: str) -> Toolchain:
+    found = nvrtc.Nvrtc(path)
+    size = Path(path).stat().st_size
+    return Toolchain(str(path), size, found.version(), targets_of(found.architectures()))
 
 
 def targets_of(numbers: tuple[int, ...]) -> tuple[str, ...]:
