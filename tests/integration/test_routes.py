@@ -200,6 +200,17 @@ def test_an_override_goes_past_when(make):
     assert one.bind("any", n=N).member == "large"
 
 
+def test_an_override_goes_past_no_limit_of_the_design(make, monkeypatch):
+    one = make()
+    one.override("any", "large")
+    monkeypatch.setattr(
+        "xpu.orchestrator.routes.why_not",
+        lambda _registry, family, _problem: "not today" if family.name == "large" else "",
+    )
+    with pytest.raises(XpuLaunchException, match="the override 'large' cannot serve: not today"):
+        one.bind("any", n=N + 4)
+
+
 def test_a_wrong_override_is_named(make, monkeypatch):
     one = make()
     one.override("any", "larg")

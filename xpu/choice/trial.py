@@ -33,9 +33,13 @@ LEAVES_AFTER: Final = 3
 In as many rounds as there are arms each has started once, so that under a steady drift
 no arm is the last read, and slowest, in all of them. Source: design, "Trial"."""
 
-FAR: Final = 1.5
-"""An arm that is so many times the round's best, or more, in `LEAVES_AFTER` successive rounds
-leaves whatever the number of arms: no drift from first to last in a round is as large."""
+FAR: Final = 2.0
+"""An arm that was so many times the round's best, or more, in every round so far leaves after
+`FAR_ROUNDS` of them, whatever the number of arms: no drift within a round is as large."""
+
+FAR_ROUNDS: Final = 4
+"""Why four: where one reading in ten is an outlier, an arm as fast as the others is so slow in all
+of the first four once in 10,000 times."""
 
 _WATCHED: Final = (0, 2, *LOOKS[:-1])
 """Rounds before which the device's load is looked at: the first, one early on, and those
@@ -79,7 +83,7 @@ class _Arm:
     fault: MemberFault | None = None
     has_left: bool = False
     streak: int = 0
-    far_streak: int = 0
+    was_always_far: bool = True
 
     @property
     def is_in(self) -> bool:
@@ -224,15 +228,16 @@ class Trial:
             arm = self._arms[index]
             slower = reading / best
             arm.streak = arm.streak + 1 if slower >= LEAVES_AT else 0
-            arm.far_streak = arm.far_streak + 1 if slower >= FAR else 0
-            arm.has_left = arm.streak >= self._patience or arm.far_streak >= LEAVES_AFTER
+            arm.was_always_far = arm.was_always_far and slower >= FAR
+            is_far = arm.was_always_far and arm.streak >= FAR_ROUNDS
+            arm.has_left = arm.streak >= self._patience or is_far
 
     def _readmit(self) -> None:
         """Take back whoever left: perhaps it was the faulty arm that they were slower than."""
         if any(arm.has_left for arm in self._arms):
             self._least_rounds = len(self._rounds) + 1 + LEAST_ROUNDS
         for arm in self._arms:
-            arm.has_left, arm.streak, arm.far_streak = False, 0, 0
+            arm.has_left, arm.streak, arm.was_always_far = False, 0, True
 
     def _decide(self) -> Decision | None:
         able = [index for index, arm in enumerate(self._arms) if arm.fault is None]

@@ -69,7 +69,8 @@ class KernelTimer:
         The clock; without one the host's, which suits launches that are done when they
         return.
     launches
-        Launches of a bracket, at least 1.
+        Launches of a bracket, at least 1. A bracket of twenty grows to all copies of a rotation
+        where these are a few more and the budget allows.
     bracket_budget_ns
         Device time that a bracket should not pass, in nanoseconds. A bracket has fewer
         launches when all of them would pass it, but always one.
@@ -151,7 +152,8 @@ class KernelTimer:
         """Run launches untimed for as long as the clock asks; a longer launch settles itself."""
         estimate = memory.estimate_ns
         if estimate is not None and 0 < estimate < self.tier.settle_ns:
-            self._bracket(copies, memory, turn, math.ceil(self.tier.settle_ns / estimate))
+            turn, count = turn or memory.turn, math.ceil(self.tier.settle_ns / estimate)
+            self._read(copies, memory, turn, turn.position, count)
 
     def _count(self, memory: _Memory, copies: int) -> int:
         """Return how many launches of an estimated length fit, as before where that is near."""
@@ -159,9 +161,9 @@ class KernelTimer:
         if estimate is None or not 0 < estimate < math.inf:
             return 1
         fitting = max(1, int(self._budget_ns / estimate))
-        is_whole = copies <= min(fitting, _MOST_AROUND)
-        fitting = min(fitting, max(self._most, copies) if is_whole else self._most)
-        if not memory.launches / _ALIKE <= fitting <= memory.launches * _ALIKE:
+        is_whole = self._most < copies <= min(fitting, _MOST_AROUND) and self._most == LAUNCHES
+        fitting = copies if is_whole else min(fitting, self._most)
+        if is_whole or not memory.launches / _ALIKE <= fitting <= memory.launches * _ALIKE:
             memory.launches = fitting
         return memory.launches
 
@@ -170,6 +172,11 @@ class KernelTimer:
     ) -> float:
         turn = turn or memory.turn
         start, count = _stretch(len(copies), turn.position, count, self._most)
+        return self._read(copies, memory, turn, start, count)
+
+    def _read(
+        self, copies: Sequence[Launch], memory: _Memory, turn: Turn, start: int, count: int
+    ) -> float:
         turn.position = (start + count) % len(copies)
         taken = [copies[(start + step) % len(copies)] for step in range(count)]
         reading = float(self.tier.bracket_ns(taken)) / count

@@ -74,8 +74,9 @@ class Calls:
         -----
         The same objects are not looked at again once they were given a few times: an array
         whose shape, element type or memory was exchanged in place (``ndarray.resize`` without
-        its check) is launched on as it was. Of a tensor with ``data_ptr()`` the address is
-        compared at every call; another DLPack array is taken anew at every call.
+        its check), or that was made read-only since, is launched on as it was. Of a tensor with
+        ``data_ptr()`` the address is compared at every call; another DLPack array is taken anew
+        at every call.
         """
         try:
             key = (*map(id, inputs), id(out), stream)

@@ -26,7 +26,7 @@ from xpu.model import (
 )
 from xpu.orchestrator.assembly import Assembled, Assembly
 from xpu.orchestrator.served import Served
-from xpu.registry import routes_in, turned_away
+from xpu.registry import routes_in, turned_away, why_not
 
 if TYPE_CHECKING:
     from xpu.orchestrator.service import Service
@@ -87,13 +87,15 @@ class Routes:
         Raises
         ------
         XpuLaunchException
-            There is no such route, or nothing serves in it.
+            There is no such route, its design cannot serve the problem, or nothing serves in it.
         """
         route = _named(family, problem, name)
+        head = f"{family.name} {problem.key}: the override {name!r} cannot serve"
+        if reason := why_not(self._assembly.registry, route.family, problem):
+            raise XpuLaunchException(f"{head}: {reason}")
         try:
             served = self._own(route, problem, memory, must_time=False, data=None)
-        except XpuLaunchException as cause:
-            head = f"{family.name} {problem.key}: the override {name!r} cannot serve"
+        except (XpuLaunchException, XpuBuildError) as cause:
             raise XpuLaunchException(f"{head}: {cause}") from cause
         return self._joined(family, problem, {name: _pick(served)})
 

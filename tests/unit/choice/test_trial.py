@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -52,10 +53,41 @@ def test_an_arm_at_twice_the_best_is_read_a_handful_of_times(fake_probe: Any, na
         assert Counter(probe.log)[f"t{place}"] == 3
         assert outcome.members[place].status == "left"
         assert outcome.members[place].rounds == 3
-    for slow, rounds in ((150.0, 3), (149.0, 8)):
+    for slow, rounds in ((200.0, 4), (199.0, 8)):
         probe = fake_probe(named((slow, *(100.0,) * 7)))
         run(probe)
         assert Counter(probe.log)["t0"] == rounds
+
+
+def test_an_arm_that_was_near_once_is_watched_as_long_as_the_others(
+    fake_probe: Any, named: Any
+) -> None:
+    class Near(fake_probe):  # type: ignore[misc]
+        def time_ns(self, candidate: ShapeCandidate) -> float:
+            taken: float = super().time_ns(candidate)
+            is_first = Counter(self.log)[candidate.name] == 1
+            return 100.0 if is_first else taken
+
+    probe = Near(named((300.0, *(100.0,) * 7)))
+    run(probe)
+    assert Counter(probe.log)["t0"] == 1 + 8
+
+
+def test_outliers_make_no_arm_leave() -> None:
+    rng = random.Random(1)
+
+    class Outliers:
+        def time_ns(self, _candidate: ShapeCandidate) -> float:
+            return 1000 * rng.gauss(1, 0.01) * (2.5 if rng.random() < 0.1 else 1)
+
+    left = wrong = 0
+    for _ in range(300):
+        candidates = [ShapeCandidate(f"a{place}") for place in range(8)]
+        outcome = Trial(candidates, Outliers(), preferred=7, budget_s=1e9).run()
+        left += any(member.status == "left" for member in outcome.members)
+        wrong += outcome.decision is None or outcome.decision.winner != 7
+    assert left <= 3
+    assert wrong == 0
 
 
 def test_ten_percent_leaves_and_a_little_less_stays(fake_probe: Any, named: Any) -> None:

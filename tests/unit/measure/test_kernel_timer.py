@@ -267,3 +267,21 @@ def test_launches_run_untimed_until_the_clock_has_settled(ns: float, settling: i
     assert timer.time_ns(launch, estimate_ns=ns) == ns
     bracket = min(20, max(1, int(500_000 / ns)))
     assert counts(tier) == ([settling, bracket] if settling else [bracket])
+
+
+def test_a_clock_is_settled_for_as_long_as_it_asks_whatever_the_copies() -> None:
+    for count in (1, 20, 499, 501, 1000):
+        tier = FakeTier()
+        tier.settle_ns = 1_000_000
+        copies = [Launch(2_000.0) for _ in range(count)]
+        KernelTimer(tier).time_ns(copies, estimate_ns=2_000.0)
+        settled, read = map(len, tier.brackets)
+        assert settled == 500
+        assert 18 <= read <= 20
+
+
+def test_who_states_a_number_of_launches_gets_no_more() -> None:
+    for most, count in ((1, 3), (2, 60), (19, 26)):
+        tier = FakeTier()
+        KernelTimer(tier, launches=most).time_ns([Launch(1.0)] * count, estimate_ns=2_000.0)
+        assert all(len(bracket) <= most for bracket in tier.brackets)
