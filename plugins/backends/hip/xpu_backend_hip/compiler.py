@@ -1,0 +1,199 @@
+"""The compiler half: `simt` text in, an AMDGPU code object out. It needs no device and no ROCm.
+
+A unit is compiled by a process of its own, several at once, in a temporary directory under fixed
+names, so that the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import shlex
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from xpu.errors import XpuBuildError
+from xpu.model import BufferAccess, nearest
+from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
+from xpu_backend_hip.code_object import kernel_facts
+from xpu_backend_hip.process import Finished, run
+from xpu_backend_hip.targets import generation, is_generic, wave_width
+from xpu_backend_hip.toolchain import Toolchain
+
+_RUNTIME: Final = Path(__file__).parent / "runtime"
+_KERNEL: Final = "kernel.cpp"
+_CODE: Final = "kernel.co"
+_ERROR_LINES: Final = 4
+_ERROR: Final = re.compile(r"\b(error|fatal)\b")
+_NOISE: Final = re.compile(r"\s*\^[\s~^]*|>>>.*|\s*~+\s*")
+_FLAGS: Final = (
+    *("--no-default-config", "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"),
+    *("-nogpulib", "-nogpuinc", "-nostdinc", "-nostdinc++", "-I."),  # no file of the machine
+    *("-std=c++17", "-O3", "-ffp-contract=fast", "-fno-exceptions", "-fno-rtti", "-Werror=vla"),
+    "-fuse-cuid=none",  # else a name in the code would hang on the directory
+    *("-Wno-everything", "-fno-color-diagnostics", "-fno-diagnostics-show-line-numbers"),
+)
+_MOST_PROCESSES: Final = 16
+"""Compilers at once: in a container more processors may be seen than may be used."""
+
+
+class HipCompiler(Compiler):
+    """Compiles units with clang, several at once."""
+
+    def __init__(self, toolchain: Toolchain) -> None:
+        self._toolchain = toolchain
+
+    @property
+    def identity(self) -> str:
+        """Name and version of the compiler."""
+        return self._toolchain.identity
+
+    def native_target(self) -> str:
+        """Refuse: no device is looked for.
+
+        Raises
+        ------
+        XpuBuildError
+            Always.
+        """
+        raise XpuBuildError(
+            "this version builds code for AMD GPUs and runs none, so it knows no device to "
+            "compile for; name a target, for instance --target gfx1151"
+        )
+
+    def fingerprint(self, target: str) -> str:
+        """Return the flags, a hash of the prelude, and what the compiler says of itself.
+
+        That tells compilers of one version and several makers apart.
+        """
+        headers = _headers()
+        parts = "\0".join(f"{name}\0{headers[name]}" for name in sorted(headers))
+        prelude = hashlib.sha256(parts.encode()).hexdigest()[:16]
+        flags = " ".join((*_FLAGS, *_of_target(target)))
+        return f"{flags}; prelude {prelude}; {self._toolchain.banner}"
+
+    def compile(
+        self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
+    ) -> Sequence[CompiledCode | XpuBuildError]:
+        """Compile units, each within `deadline_s` seconds; a failure stands in its place."""
+        one = functools.partial(self._compile, target, deadline_s)
+        with ThreadPoolExecutor(
+            max_workers=min(_MOST_PROCESSES, len(os.sched_getaffinity(0)))
+        ) as pool:
+            try:
+                return list(pool.map(one, units))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _compile(
+        self, target: str, deadline_s: float, unit: KernelUnit
+    ) -> CompiledCode | XpuBuildError:
+        if generation(target) is None or target.partition(":")[0] not in self._toolchain.targets:
+            return XpuBuildError(f"{unit.kernel}: {self._no_target(target)}")
+        try:
+            with tempfile.TemporaryDirectory(prefix="xpu-hip-") as name:
+                code = self._made(unit, target, deadline_s, Path(name))
+            facts = kernel_facts(code, unit.entry, wave_width(target))
+            if facts.registers is None or facts.spill_bytes is None:
+                raise XpuBuildError(
+                    f"{self.identity} does not say the registers and spills of its code; install "
+                    "another release of clang"
+                )
+        except (XpuBuildError, OSError) as error:
+            return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
+        buffers = tuple(BufferAccess(item.name, item.access) for item in unit.arguments)
+        return CompiledCode(code, facts, buffers)
+
+    def _made(self, unit: KernelUnit, target: str, deadline_s: float, directory: Path) -> bytes:
+        """Compile and link a unit in a directory and return the code object."""
+        for name, text in {**_included(unit), _KERNEL: unit.text}.items():
+            place = directory / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+        own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(wave_width(target))}
+        defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
+        options = (*_FLAGS, *_of_target(target), *self._linker(directory), *defines)
+        command = (*self._toolchain.command, *options, _KERNEL, "-o", _CODE)
+        done = run(command, directory, deadline_s)
+        if done.status is None:
+            raise XpuBuildError(
+                f"{self.identity} passed its deadline of {deadline_s:g} s and was ended; make the "
+                "kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
+            )
+        if done.status != 0:
+            raise XpuBuildError(self._failure(done.status, done))
+        try:
+            return (directory / _CODE).read_bytes()
+        except FileNotFoundError:
+            raise XpuBuildError(
+                f"{self.identity} says that all is well, and there is no code; install clang anew"
+            ) from None
+
+    def _linker(self, directory: Path) -> tuple[str, ...]:
+        """Show the compiler the linker where it does not find one by itself.
+
+        It looks for a program ``lld`` and tells it to behave like GNU's with ``-flavor gnu``; the
+        one meant here is called by a name that says so already, and does not know the option.
+        """
+        if not self._toolchain.linker:
+            return ()
+        words = shlex.join(self._toolchain.linker)
+        script = directory / "bin" / "lld"
+        script.parent.mkdir()
+        script.write_text(f'#!/bin/sh\n[ "$1" = -flavor ] && shift 2\nexec {words} "$@"\n', "utf-8")
+        script.chmod(0o700)
+        return (f"-B{script.parent}",)
+
+    def _failure(self, status: int, done: Finished) -> str:
+        if status < 0:
+            try:
+                name = signal.Signals(-status).name
+            except ValueError:
+                name = f"signal {-status}"
+            return f"{self.identity} was ended by {name}; make the kernel smaller, or leave it out"
+        said = _first_error(done.output) or f"exit status {status}, and it says nothing"
+        return f"{self.identity} failed: {said}; mend the source, or leave the member out"
+
+    def _no_target(self, target: str) -> str:
+        known = self._toolchain.targets
+        return f"target {target!r} is none of {self.identity}'s; {nearest(target, known)}"
+
+
+def _of_target(target: str) -> tuple[str, ...]:
+    """Return what is said of a target; only the newer format has targets for several parts."""
+    version = 6 if is_generic(target) else 5
+    return (f"--offload-arch={target}", f"-mcode-object-version={version}")
+
+
+@functools.cache
+def _headers() -> Mapping[str, str]:
+    """Return what a kernel may include: the shared prelude, and this backend's own."""
+    own = {path.name: path.read_text("utf-8") for path in sorted(_RUNTIME.glob("xpu_*.h"))}
+    return {**simt_prelude(), **own}
+
+
+def _included(unit: KernelUnit) -> Mapping[str, str]:
+    reserved = {**_headers(), _KERNEL: unit.text}
+    for name in unit.includes:
+        path = PurePosixPath(name)
+        if name in reserved or path.is_absolute() or ".." in path.parts or not path.parts:
+            raise XpuBuildError(
+                f"a file to include is called {name!r}; allowed: a relative path without '..' "
+                f"that is none of {', '.join(reserved)}"
+            )
+    return {**_headers(), **unit.includes}
+
+
+def _first_error(output: str) -> str:
+    """Return the first lines that say what is wrong, in one line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    first = next((at for at, line in enumerate(lines) if _ERROR.search(line)), 0)
+    shown = [line for line in lines[first:] if not _NOISE.fullmatch(line)]
+    return " | ".join(shown[:_ERROR_LINES])
