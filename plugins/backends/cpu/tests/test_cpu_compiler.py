@@ -13,7 +13,7 @@ import pytest
 
 from xpu.errors import XpuBuildError
 from xpu.model import BufferAccess
-from xpu.spec import Argument, CompiledCode, KernelUnit
+from xpu.spec import Argument, CompiledCode, KernelUnit, Launch
 from xpu_backend_cpu import amx, flags
 from xpu_backend_cpu.backend import CpuBackend
 from xpu_backend_cpu.compiler import CpuCompiler
@@ -216,7 +216,7 @@ def test_zig_compiles_and_runs_kernels(monkeypatch, tmp_path, open_device):
     device = open_device(1)
     out = np.zeros(1, np.int64)
     buffers = [device.import_array(out, writable=True)]
-    device.launcher(device.load(tmp_path / "z.so", "z"), None, buffers, [38])()
+    device.launcher(device.load(tmp_path / "z.so", "z"), Launch(), buffers, [38])()
     assert out[0] == 42
     if is_x86:
         (old,) = backend.compiler().compile([unit], "x86-64-v3", deadline_s=120)
