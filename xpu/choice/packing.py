@@ -140,12 +140,13 @@ def _joined(before: Sequence[_Before], launch: Callable[[], None]) -> Callable[[
             stage()
         launch()
 
-    call.memory = [staged for _, _, staged in before]  # type: ignore[attr-defined]  # kept
+    made: Any = call
+    made.memory = [staged for _, _, staged in before]  # kept for as long as the launch
     for name in ("stream", "is_recordable"):  # a clock asks a launch where it goes
         if (value := getattr(launch, name, None)) is not None:
-            setattr(call, name, value)
+            setattr(made, name, value)
     if all(hasattr(each, "move") for each in (*stages, launch)):
-        move_launch: Callable[[list[int]], None] = launch.move  # type: ignore[attr-defined]
+        move_launch: Callable[[list[int]], None] = cast("Any", launch).move
         moves = [
             (cast("Any", stage).move, place, staged.address) for stage, place, staged in before
         ]
@@ -157,5 +158,5 @@ def _joined(before: Sequence[_Before], launch: Callable[[], None]) -> Callable[[
                 moved[place] = address
             move_launch(moved)
 
-        call.move = move  # type: ignore[attr-defined]  # a MovableLaunch
+        made.move = move  # which makes it a MovableLaunch
     return call

@@ -6,7 +6,8 @@ A test module of a plugin names what it brings, in one line::
         backend = MyBackend
 
 Suites are for backends, families and probes. Beside them stand `NullBackend`, for tests of
-whatever is above backends, and `registry_of`, which makes a registry of what is at hand. It
+whatever is above backends, and `registry_of`, which makes a registry of what is at hand;
+`shipped_units` gives a compiler's test every kernel there is in its dialect. The kit
 needs pytest, which is imported nowhere else.
 """
 
@@ -42,6 +43,7 @@ from xpu.testing.null_device import NullLaunch  # noqa: E402 - after the rewriti
 from xpu.testing.plugins import registry_of  # noqa: E402 - after the rewriting
 from xpu.testing.probe_context import RecordingContext  # noqa: E402 - after the rewriting
 from xpu.testing.probe_suite import ProbeSuite  # noqa: E402 - after the rewriting
+from xpu.testing.shipped import shipped_units  # noqa: E402 - after the rewriting
 
 __all__ = [
     "BackendSuite",
@@ -51,4 +53,5 @@ __all__ = [
     "ProbeSuite",
     "RecordingContext",
     "registry_of",
+    "shipped_units",
 ]

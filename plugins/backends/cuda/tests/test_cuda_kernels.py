@@ -8,52 +8,17 @@ two cores. With ``XPU_TEST_ALL_KERNELS=1`` all of them for all.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from xpu.adaptor.units import macros, member_unit, preparation_unit, staging_unit, symbol
-from xpu.orchestrator import settings_for
-from xpu.registry import default_registry
-from xpu.spec import CalibrationDesign, CompiledCode, KernelUnit
+from xpu.spec import CompiledCode, KernelUnit
+from xpu.testing import shipped_units
 from xpu.testing.surroundings import Suite
 
 DIALECT = "simt"
 WHOLE = "sm_90a"
 OTHERS = ("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")
-
-
-def members() -> Iterator[KernelUnit]:
-    registry = default_registry()
-    for family in settings_for(registry).families.values():
-        source = registry.source_for(family.design, DIALECT)
-        if source is None or family.routes:
-            continue
-        for member in family.members:
-            if not member.dialects or DIALECT in member.dialects:
-                if source.routine is None:
-                    yield member_unit(family, registry.design_of(family), source, member)
-                for staging in registry.staging_for(family, DIALECT, member.parameters):
-                    yield staging_unit(family, member, staging, DIALECT)
-        preparation = registry.preparation_for(family.design, DIALECT)
-        if preparation is not None:
-            own = registry.design_of(family).preparation
-            yield preparation_unit(family, preparation, own and own.constants)
-    for name, design in registry.designs.items():
-        source = registry.source_for(name, DIALECT)
-        if isinstance(design, CalibrationDesign) and source is not None:
-            for member in design.members:
-                kernel, entry = f"{name}.{member.name}", symbol("xpu", name, member.name)
-                defines = macros(member.parameters)
-                yield KernelUnit(kernel, entry, source.text, source.includes, defines)
-
-
-def shipped() -> Sequence[KernelUnit]:
-    """Return every kernel once: families share preparations."""
-    found: dict[object, KernelUnit] = {}
-    for unit in members():
-        found.setdefault((unit.entry, unit.text, *sorted(unit.defines.items())), unit)
-    return tuple(found.values())
 
 
 def wanted(target: str, units: Sequence[KernelUnit]) -> Sequence[KernelUnit]:
@@ -81,7 +46,7 @@ def wanted(target: str, units: Sequence[KernelUnit]) -> Sequence[KernelUnit]:
 class TestShipped(Suite):
     @pytest.mark.parametrize("target", [WHOLE, *OTHERS])
     def test_kernels_compile_with_all_their_figures(self, compiler, target) -> None:
-        units = wanted(target, shipped())
+        units = wanted(target, shipped_units(DIALECT))
         if not units:
             pytest.skip(f"no plugin here has a kernel in dialect {DIALECT!r}")
         results = compiler.compile(units, target, deadline_s=120)

@@ -7,54 +7,25 @@ cores. With ``XPU_TEST_ALL_KERNELS=1`` all of them for all.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from xpu.adaptor.units import macros, member_unit, preparation_unit, staging_unit, symbol
-from xpu.orchestrator import settings_for
-from xpu.registry import default_registry
-from xpu.spec import CalibrationDesign, CompiledCode, KernelUnit
+from xpu.spec import CompiledCode, KernelUnit
+from xpu.testing import shipped_units
 from xpu.testing.surroundings import Suite
 
 DIALECT = "simt"
 TARGETS = ("gfx90a", "gfx942", "gfx1100", "gfx1151", "gfx1201")
 
 
-def members() -> Iterator[KernelUnit]:
-    registry = default_registry()
-    for family in settings_for(registry).families.values():
-        source = registry.source_for(family.design, DIALECT)
-        if source is None or family.routes:
-            continue
-        for member in family.members:
-            if not member.dialects or DIALECT in member.dialects:
-                if source.routine is None:
-                    yield member_unit(family, registry.design_of(family), source, member)
-                for staging in registry.staging_for(family, DIALECT, member.parameters):
-                    yield staging_unit(family, member, staging, DIALECT)
-        preparation = registry.preparation_for(family.design, DIALECT)
-        if preparation is not None:
-            own = registry.design_of(family).preparation
-            yield preparation_unit(family, preparation, own and own.constants)
-    for name, design in registry.designs.items():
-        source = registry.source_for(name, DIALECT)
-        if isinstance(design, CalibrationDesign) and source is not None:
-            for member in design.members:
-                kernel, entry = f"{name}.{member.name}", symbol("xpu", name, member.name)
-                defines = macros(member.parameters)
-                yield KernelUnit(kernel, entry, source.text, source.includes, defines)
-
-
 def wanted(target: str) -> Sequence[KernelUnit]:
-    """Return the kernels to compile, each once: families share preparations."""
-    found: dict[object, KernelUnit] = {}
-    for unit in members():
-        found.setdefault((unit.entry, unit.text, *sorted(unit.defines.items())), unit)
+    """Return the kernels to compile."""
+    units = shipped_units(DIALECT)
     if os.environ.get("XPU_TEST_ALL_KERNELS"):
-        return tuple(found.values())
+        return units
     sources: dict[str, list[KernelUnit]] = {}
-    for unit in found.values():
+    for unit in units:
         sources.setdefault(unit.text, []).append(unit)
     turn = TARGETS.index(target)
     return [same[turn * len(same) // len(TARGETS)] for same in sources.values()]

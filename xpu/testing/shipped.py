@@ -1,0 +1,52 @@
+"""Every kernel of the plugins that are here, in one dialect: for tests of a compiler half.
+
+A backend whose dialect others write kernels in compiles them all with it, for whatever targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xpu.adaptor.units import macros, member_unit, preparation_unit, staging_unit, symbol
+from xpu.orchestrator import settings_for
+from xpu.registry import Registry, default_registry
+from xpu.spec import CalibrationDesign, KernelUnit
+
+
+def shipped_units(dialect: str) -> tuple[KernelUnit, ...]:
+    """Return the kernels of all members, stagings, preparations and calibrations.
+
+    Each once: families share preparations. In the order of families and their members.
+    """
+    registry = default_registry()
+    found: dict[object, KernelUnit] = {}
+    for unit in (*_of_families(registry, dialect), *_of_calibrations(registry, dialect)):
+        found.setdefault((unit.entry, unit.text, *sorted(unit.defines.items())), unit)
+    return tuple(found.values())
+
+
+def _of_families(registry: Registry, dialect: str) -> Iterator[KernelUnit]:
+    for family in settings_for(registry).families.values():
+        source = registry.source_for(family.design, dialect)
+        if source is None or family.routes:
+            continue
+        for member in family.members:
+            if not member.dialects or dialect in member.dialects:
+                if source.routine is None:
+                    yield member_unit(family, registry.design_of(family), source, member)
+                for staging in registry.staging_for(family, dialect, member.parameters):
+                    yield staging_unit(family, member, staging, dialect)
+        preparation = registry.preparation_for(family.design, dialect)
+        if preparation is not None:
+            own = registry.design_of(family).preparation
+            yield preparation_unit(family, preparation, None if own is None else own.constants)
+
+
+def _of_calibrations(registry: Registry, dialect: str) -> Iterator[KernelUnit]:
+    for name, design in registry.designs.items():
+        source = registry.source_for(name, dialect)
+        if isinstance(design, CalibrationDesign) and source is not None:
+            for member in design.members:
+                kernel, entry = f"{name}.{member.name}", symbol("xpu", name, member.name)
+                defines = macros(member.parameters)
+                yield KernelUnit(kernel, entry, source.text, source.includes, defines)
