@@ -10,6 +10,7 @@ from xpu.model.facts import (
 )
 from xpu.model.family import BucketPolicy, Constant, Family, Member, ProbePlan, Route, Rule
 from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, Manifest, Operation
+from xpu.model.matrix import MATRIX_SUMS, MatrixShape
 from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
 from xpu.model.problem import Problem
@@ -22,6 +23,7 @@ __all__ = [
     "FIGURES",
     "KERNEL_FACT_NAMES",
     "MANIFEST_SCHEMA",
+    "MATRIX_SUMS",
     "BucketPolicy",
     "BufferAccess",
     "Calibration",
@@ -33,6 +35,7 @@ __all__ = [
     "Figure",
     "KernelFacts",
     "Manifest",
+    "MatrixShape",
     "Member",
     "MemberResult",
     "Operation",

@@ -13,6 +13,7 @@ import attrs
 
 from xpu.errors import XpuConfigError
 from xpu.model._facts import count_or_absent, frozen_mapping, whole_or_absent
+from xpu.model.matrix import MatrixShape
 from xpu.model.names import nearest
 
 
@@ -34,7 +35,8 @@ class DeviceFacts:
 
     Counts are whole numbers, sizes are in bytes. A zero where zero is impossible is
     turned into absent, so that no rule ever divides by it or prunes against it.
-    `further` holds the facts that a backend declares by name beyond these.
+    `matrix_shapes` are the cooperative matrices that its instructions make up, each in the
+    form of `MatrixShape`. `further` holds the facts that a backend declares by name beyond these.
 
     Raises
     ------
@@ -133,10 +135,19 @@ def _typed(name: str, value: Any, where: str) -> Any:
     if name == "matrix_shapes":
         if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
             raise XpuConfigError(f"{where}: fact {name!r} is a list of texts, not {value!r}")
-        return value
+        return [_shape(text, where) for text in value]
     if isinstance(value, bool) or not isinstance(value, int):
         raise XpuConfigError(f"{where}: fact {name!r} is a whole number, not {value!r}")
     return value
+
+
+def _shape(text: str, where: str) -> str:
+    try:
+        return str(MatrixShape.from_text(text))
+    except XpuConfigError as error:
+        raise XpuConfigError(
+            f"{where}: fact 'matrix_shapes' is a list of shapes: {error}"
+        ) from error
 
 
 @attrs.frozen

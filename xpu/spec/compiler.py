@@ -67,6 +67,16 @@ class Compiler(ABC):
     def fingerprint(self, target: str) -> str:
         """Return a text that changes when the code for a target would: flags and prelude."""
 
+    def matrix_shapes(self, target: str) -> tuple[str, ...]:
+        """Name the cooperative matrices that a target multiplies by instructions of its own.
+
+        Each has the form of `xpu.model.MatrixShape`, for instance ``int8->int32:16x16x32``, and
+        is a shape of the dialect, of one instruction or of several. The facts of a device name
+        the same ones as the target of its code. As inherited a target has none: the software
+        tile serves.
+        """
+        return ()
+
     @abstractmethod
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float

@@ -12,6 +12,7 @@ from xpu.model import (
     nearest,
 )
 
+SHAPE = "int8->int32:16x16x32"
 COUNTS = [
     field.name
     for field in attrs.fields(DeviceFacts)
@@ -59,11 +60,11 @@ def test_facts_cannot_be_changed():
 
 def test_from_mapping_takes_fields_and_declared_names_only():
     facts = DeviceFacts.from_mapping(
-        {"multiprocessors": 4, "source": "a post", "l3_bytes": 9, "matrix_shapes": ["16x16x16"]},
+        {"multiprocessors": 4, "source": "a post", "l3_bytes": 9, "matrix_shapes": [SHAPE]},
         further=["l3_bytes"],
     )
     assert (facts.multiprocessors, facts.source, facts.get("l3_bytes")) == (4, "a post", 9)
-    assert facts.matrix_shapes == ("16x16x16",)
+    assert facts.matrix_shapes == (SHAPE,)
     assert facts.get("no_such_fact") is None
     with pytest.raises(XpuConfigError, match=r"here: .*'multiprocesors'.*mean 'multiprocessors'"):
         DeviceFacts.from_mapping({"multiprocesors": 4}, where="here")
@@ -73,7 +74,13 @@ def test_from_mapping_takes_fields_and_declared_names_only():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("name", 4), ("backend", None), ("matrix_shapes", "16"), ("matrix_shapes", [1])],
+    [
+        ("name", 4),
+        ("backend", None),
+        ("matrix_shapes", "16"),
+        ("matrix_shapes", [1]),
+        ("matrix_shapes", ["16x16x16"]),
+    ],
 )
 def test_from_mapping_refuses_a_wrong_type_by_name(name, value):
     with pytest.raises(XpuConfigError, match=f"fact '{name}' is "):

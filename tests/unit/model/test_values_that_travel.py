@@ -31,7 +31,9 @@ CANDIDATE = ShapeCandidate("a", code_hash="00", library="blas 1", tile_m=4, thre
 VALUES = [
     CANDIDATE,
     Problem(m=1, n=2**40),
-    DeviceFacts(backend="b", multiprocessors=4, matrix_shapes=["x"], further={"l1": 5}),
+    DeviceFacts(
+        backend="b", multiprocessors=4, matrix_shapes=["int8->int32:16x16x32"], further={"l1": 5}
+    ),
     KernelFacts(registers=3, spill_bytes=0),
     Member("a", {"tile": 4}, ("c",)),
     Family("f", "d", ("m",), (Member("a"),), constants={"format": "q"}, default={"*": "a"}),

@@ -90,7 +90,7 @@ def test_names_of_x86_and_arm(tmp_path):
 
 def test_tiles_are_a_fact_only_where_they_may_be_used(tmp_path):
     write(tmp_path, cpuinfo(X86, 2, "amx_tile amx_int8"))
-    assert read(tmp_path).facts().matrix_shapes == ("m16n16k64_i8",)
+    assert read(tmp_path).facts().matrix_shapes == ("int8->int32:16x16x64",)
     assert read(tmp_path, tiles=False).facts().matrix_shapes is None
 
 

@@ -41,9 +41,9 @@ _LANES: Final = (
 )
 # Rows x columns x depth of one tile product. Source: Intel SDM volume 2, TDPB*.
 _TILES: Final = (
-    ("amx_int8", "m16n16k64_i8"),
-    ("amx_bf16", "m16n16k32_bf16"),
-    ("amx_fp16", "m16n16k32_f16"),
+    ("amx_int8", "int8->int32:16x16x64"),
+    ("amx_bf16", "bfloat16->float32:16x16x32"),
+    ("amx_fp16", "float16->float32:16x16x32"),
 )
 _MODEL_KEYS: Final = ("model name", "cpu model", "cpu", "Processor", "uarch")
 # What tells two processors of one name apart, on x86, ARM and RISC-V.

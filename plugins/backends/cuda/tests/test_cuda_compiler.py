@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from xpu.errors import XpuBuildError
+from xpu.model import MatrixShape
 from xpu.spec import Argument, Availability, CompiledCode, KernelUnit, simt_prelude
 from xpu_backend_cuda import compiler as compiler_module
 from xpu_backend_cuda import nvrtc, toolchain
@@ -259,3 +260,14 @@ def test_without_an_interpreter_what_to_set_is_said(
     assert isinstance(error, XpuBuildError)
     assert "sys.executable is empty" in str(error)
     assert "set it to a Python interpreter" in str(error)
+
+
+def test_matrix_shapes_are_those_of_the_target(compiler) -> None:
+    for target in ("sm_80", "sm_90a", "sm_120"):
+        shapes = [MatrixShape.from_text(text) for text in compiler.matrix_shapes(target)]
+        assert len(set(shapes)) == 12
+        assert {shape.element for shape in shapes} == {"int8", "float16", "bfloat16"}
+        assert {(shape.m, shape.n, shape.k) for shape in shapes} == {
+            (m, 16, k) for m in (8, 16) for k in (16, 32)
+        }
+    assert compiler.matrix_shapes("sm_75") == compiler.matrix_shapes("gfx1151") == ()

@@ -21,6 +21,7 @@ from xpu.model import BufferAccess, nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
 from xpu_backend_cuda.cubin import kernel_facts
 from xpu_backend_cuda.nvrtc import Job
+from xpu_backend_cuda.tiles import matrix_shapes
 from xpu_backend_cuda.toolchain import Finished, Toolchain
 
 _RUNTIME: Final = Path(__file__).parent / "runtime"
@@ -89,6 +90,10 @@ class CudaCompiler(Compiler):
         parts = "\0".join(f"{name}\0{headers[name]}" for name in sorted(headers))
         prelude = hashlib.sha256(parts.encode()).hexdigest()[:16]
         return f"{' '.join(_FLAGS)}; prelude {prelude}; {self._toolchain.library_bytes}"
+
+    def matrix_shapes(self, target: str) -> tuple[str, ...]:
+        """Name the cooperative matrices that a target has instructions for."""
+        return matrix_shapes(target)
 
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float

@@ -8,6 +8,7 @@ from typing import Any, Final
 from xpu.model import DeviceFacts
 from xpu_backend_cuda import nvml
 from xpu_backend_cuda.driver import checked, device_count, started
+from xpu_backend_cuda.tiles import matrix_shapes
 
 _ATTRIBUTES: Final[Mapping[str, str]] = {
     "multiprocessors": "MULTIPROCESSOR_COUNT",
@@ -36,12 +37,6 @@ FURTHER: Final[Mapping[str, str]] = {
 _SIMDS: Final = 4
 _MOST_REGISTERS: Final = 255
 _REGISTER_UNIT: Final = 256
-# The tiles of the dialect that matrix instructions make up, from which capability on. Source:
-# PTX ISA, mma: s8 and f16 from 7.5 on (there in steps of 8 by 8 by 16), bf16 from 8.0 on.
-_TILES: Final = (
-    ((7, 5), ("m16n16k16_i8", "m16n16k32_i8", "m16n16k16_f16", "m16n16k32_f16")),
-    ((8, 0), ("m16n16k16_bf16", "m16n16k32_bf16")),
-)
 
 
 def all_facts() -> tuple[DeviceFacts, ...]:
@@ -66,7 +61,6 @@ def facts_of(index: int) -> DeviceFacts:
         name: _attribute(cu, device, attribute) for name, attribute in _ATTRIBUTES.items()
     }
     further = {name: _attribute(cu, device, attribute) for name, attribute in FURTHER.items()}
-    tiles = [tile for least, some in _TILES if (major, minor) >= least for tile in some]
     return DeviceFacts(
         backend="cuda",
         name=_text(checked(cu.cuDeviceGetName(256, device), what)),
@@ -77,7 +71,7 @@ def facts_of(index: int) -> DeviceFacts:
         max_registers_per_thread=_MOST_REGISTERS,
         register_allocation_unit=_REGISTER_UNIT,
         memory_bytes=int(checked(cu.cuDeviceTotalMem(device), what)),
-        matrix_shapes=tiles or None,
+        matrix_shapes=matrix_shapes(f"sm_{major}{minor}") or None,
         further={name: size for name, size in further.items() if size},
         **figures,
     )

@@ -13,6 +13,7 @@ import pytest
 
 from xpu_backend_cuda import nvml
 from xpu_backend_cuda.facts import all_facts, target_of
+from xpu_backend_cuda.tiles import matrix_shapes
 
 
 class NotFound(Exception):  # noqa: N818 - the library's name
@@ -205,7 +206,7 @@ def test_facts_are_what_the_driver_says(fake, monkeypatch, library) -> None:
     assert first.shared_bytes_per_block_optin == 232448
     assert first.memory_bytes == 1 << 30
     assert first.further == {"max_block_x": 1024, "max_block_y": 1024, "max_block_z": 64}
-    assert "m16n16k32_i8" in first.matrix_shapes
+    assert first.matrix_shapes == matrix_shapes("sm_90")
     assert target_of(1) == "sm_90"
     assert not {"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent"} & set(fake.calls)
 

@@ -54,7 +54,7 @@ def test_the_facts_of_an_h200(gpu) -> None:
     assert facts.shared_bytes_per_block_optin == 232448
     assert facts.shared_bytes_per_multiprocessor == 233472
     assert facts.reserved_shared_bytes_per_block == 1024
-    assert {"m16n16k32_i8", "m16n16k16_bf16"} <= set(facts.matrix_shapes)
+    assert {"int8->int32:16x16x32", "bfloat16->float32:16x16x16"} <= set(facts.matrix_shapes)
 
 
 def test_memory_holds_what_it_was_given(gpu) -> None:
