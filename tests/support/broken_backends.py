@@ -112,6 +112,15 @@ class TheCompilerRaises(Base):
         raise OSError("part-cc: cannot be run")
 
 
+class Boastful(NullCompiler):
+    def knows(self, target):
+        return True
+
+
+class TheCompilerKnowsEverything(Base):
+    compiler_class = Boastful
+
+
 class CodeDiffersEachTime(Base):
     compiler_class = Random
 
@@ -580,7 +589,11 @@ FOUND = {
     NeedsAnArgument: {MAKES},
     Local: {MAKES},
     NothingCompiles: {"test_every_kernel_of_the_kit_compiles"},
-    TheCompilerRaises: {"test_the_compiler_says_what_a_build_rests_on"},
+    TheCompilerRaises: {
+        "test_the_compiler_says_what_a_build_rests_on",
+        "test_its_compiler_knows_the_target_of_its_own",
+    },
+    TheCompilerKnowsEverything: {"test_its_compiler_knows_the_target_of_its_own"},
     CodeDiffersEachTime: {"test_the_same_input_gives_the_same_bytes"},
     AnErrorIsRaised: {BATCH, "test_an_unknown_target_is_an_error_in_its_place"},
     AnErrorIsSwallowed: {BATCH},

@@ -3,78 +3,41 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
 
 import attrs
 
 from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import BuildCache
+from xpu.adaptor.deadline import compile_deadline_s
+from xpu.adaptor.recipe import Recipe, explained, joined
 from xpu.adaptor.units import (
     kernel_name,
-    macros,
     member_unit,
     preparation_unit,
     staging_unit,
     unit_key,
 )
-from xpu.errors import XpuBuildError, XpuConfigError
+from xpu.errors import XpuBuildError
 from xpu.model import Family, Manifest, Member
 from xpu.registry import Registry
 from xpu.spec import Backend, CompiledCode, Compiler, Design, KernelSource, KernelUnit
 
-R = TypeVar("R")
-
-COMPILE_DEADLINE_S: Final = 60.0
-"""Seconds that one unit may take to compile. Source: the slowest shipped unit takes 3 s on
-two shared cores; twenty times that is a compiler that hangs."""
-
-DEADLINE_VARIABLE: Final = "XPU_COMPILE_DEADLINE_S"
-
-
-def compile_deadline_s(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds that one unit may take: what the environment says, else 60.
-
-    Raises
-    ------
-    XpuConfigError
-        The variable's value is no number above 0.
-    """
-    text = environ.get(DEADLINE_VARIABLE, "")
-    if not text:
-        return COMPILE_DEADLINE_S
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise XpuConfigError(
-            f"{DEADLINE_VARIABLE}={text!r}: allowed are seconds above 0, for instance 10; "
-            f"unset, it is {COMPILE_DEADLINE_S:g}"
-        )
-    return seconds
-
-
-@attrs.frozen(eq=False)
-class _Recipe:
-    """What a member is made of: its own unit or a library's routine, and the units before it."""
-
-    own: KernelUnit | None
-    called: Called | None
-    staging: tuple[KernelUnit, ...]
-
-    @property
-    def units(self) -> tuple[KernelUnit, ...]:
-        """All that is compiled for it."""
-        return self.staging if self.own is None else (self.own, *self.staging)
-
 
 class Adaptor:
-    """The compile step of one backend; `deadline_s` as of `compile_deadline_s` when None."""
+    """The compile step of one backend; `deadline_s` as of `compile_deadline_s` when None.
+
+    Where units come from is for a subclass to say: `made`, `recalled` and `lacks`.
+    `xpu.bundle` has one that takes them from a bundle.
+
+    Attributes
+    ----------
+    runtime
+        Files that the backend is given in the place of a compiler; None: it has one.
+    """
+
+    runtime: Mapping[str, Path] | None = None
 
     def __init__(
         self,
@@ -99,18 +62,27 @@ class Adaptor:
             self._compiler = self.backend.compiler()
         return self._compiler
 
+    @property
+    def identity(self) -> str:
+        """Name and version of the compiler that what it gives was made with."""
+        return self.compiler.identity
+
     def native_target(self) -> str:
         """Name the target of this machine's device."""
         return self.compiler.native_target()
+
+    def lacks(self, family: Family, member: Member) -> str:
+        """Return why a member cannot be had here at all; the empty text when it may be."""
+        return ""
 
     def build(
         self, family: Family, members: Sequence[Member], target: str
     ) -> Mapping[str, Built | Called | XpuBuildError]:
         """Build members by name; one that fails is an error in its place."""
-        recipes = self._recipes(family, members)
+        recipes = self.recipes(family, members)
         units = [unit for recipe in recipes.values() for unit in recipe.units]
-        results = dict(zip(map(id, units), self._units(units, target), strict=True))
-        made = self._made(family, members, recipes, results)
+        results = dict(zip(map(id, units), self.made(units, target), strict=True))
+        made = self._together(family, members, recipes, results)
         return {name: result for name, result in made.items() if result is not None}
 
     def recall(
@@ -120,12 +92,19 @@ class Adaptor:
 
         A member that failed to compile when that was last tried is its error.
         """
-        recipes = self._recipes(family, members)
+        recipes = self.recipes(family, members)
         units = [unit for recipe in recipes.values() for unit in recipe.units]
-        results = {id(unit): self._recalled(unit, target) for unit in units}
-        return self._made(family, members, recipes, results)
+        results = {id(unit): self.recalled(unit, target) for unit in units}
+        return self._together(family, members, recipes, results)
 
-    def _recipes(self, family: Family, members: Sequence[Member]) -> Mapping[str, _Recipe]:
+    def recipes(self, family: Family, members: Sequence[Member]) -> Mapping[str, Recipe]:
+        """Return what members are made of, by name.
+
+        Raises
+        ------
+        XpuBuildError
+            The family's design has no source in the backend's dialect.
+        """
         design, dialect = self._registry.design_of(family), self.backend.dialect
         source = self._source(design)
         recipes = {}
@@ -134,7 +113,7 @@ class Adaptor:
             staging = [staging_unit(family, member, each, dialect) for each in before]
             own = None if source.routine else member_unit(family, design, source, member)
             called = self._called(family, member, source.routine) if source.routine else None
-            recipes[member.name] = _Recipe(own, called, tuple(staging))
+            recipes[member.name] = Recipe(own, called, tuple(staging))
         return recipes
 
     def _called(self, family: Family, member: Member, routine: str) -> Called:
@@ -144,11 +123,11 @@ class Adaptor:
         except XpuBuildError as missing:
             return Called(kernel, routine, missing=str(missing))
 
-    def _made(
+    def _together(
         self,
         family: Family,
         members: Sequence[Member],
-        recipes: Mapping[str, _Recipe],
+        recipes: Mapping[str, Recipe],
         results: Mapping[int, Built | XpuBuildError | None],
     ) -> dict[str, Built | Called | XpuBuildError | None]:
         """Put members together from what became of their units."""
@@ -158,11 +137,12 @@ class Adaptor:
             recipe = recipes[member.name]
             own: Built | Called | XpuBuildError | None = recipe.called
             if recipe.own is not None:
-                own = _explained(results[id(recipe.own)], family, design, member)
-            made[member.name] = _joined(own, [results[id(unit)] for unit in recipe.staging])
+                own = explained(results[id(recipe.own)], family, design, member)
+            made[member.name] = joined(own, [results[id(unit)] for unit in recipe.staging])
         return made
 
-    def _recalled(self, unit: KernelUnit, target: str) -> Built | XpuBuildError | None:
+    def recalled(self, unit: KernelUnit, target: str) -> Built | XpuBuildError | None:
+        """Return what a unit was built to; None when it would have to be compiled."""
         key = unit_key(unit, self.compiler, target)
         known = self._known(key, unit)
         if known is None and (why := self.cache.failure(key)) is not None:
@@ -177,15 +157,22 @@ class Adaptor:
         XpuBuildError
             It does not compile; nothing of the family can be served then.
         """
+        unit = self.preparation_unit(family)
+        if unit is None:
+            return None
+        [built] = self.made([unit], target)
+        if isinstance(built, XpuBuildError):
+            raise built
+        return built
+
+    def preparation_unit(self, family: Family) -> KernelUnit | None:
+        """Return what a family's weight preparation is made of; None when it has none."""
         source = self._registry.preparation_for(family.design, self.backend.dialect)
         if source is None:
             return None
         preparation = self._registry.design_of(family).preparation
         constants = None if preparation is None else preparation.constants
-        [built] = self._units([preparation_unit(family, source, constants)], target)
-        if isinstance(built, XpuBuildError):
-            raise built
-        return built
+        return preparation_unit(family, source, constants)
 
     def _source(self, design: Design) -> KernelSource:
         source = self._registry.source_for(design.name, self.backend.dialect)
@@ -202,7 +189,8 @@ class Adaptor:
         found = self.cache.find(key)
         return None if found is None else _built(found, unit, was_cached=True)
 
-    def _units(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
+    def made(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
+        """Build units; one that fails is an error in its place."""
         keys = [unit_key(unit, self.compiler, target) for unit in units]
         results = [self._known(key, unit) for key, unit in zip(keys, units, strict=True)]
         # What several members share is compiled once.
@@ -239,34 +227,6 @@ class Adaptor:
             operations=code.operations,
         )
         return _built(self.cache.keep(key, code.code, manifest), unit, was_cached=False)
-
-
-def _joined(
-    own: Built | Called | XpuBuildError | None, staging: Sequence[Built | XpuBuildError | None]
-) -> Built | Called | XpuBuildError | None:
-    """Return a member with what runs before it; else the error of a part, or None for one."""
-    parts = (own, *staging)
-    failed = next((part for part in parts if isinstance(part, XpuBuildError)), None)
-    if failed is not None or own is None or isinstance(own, XpuBuildError):
-        return failed
-    before = [part for part in staging if isinstance(part, Built)]
-    return attrs.evolve(own, staging=tuple(before)) if len(before) == len(staging) else None
-
-
-def _explained(result: R, family: Family, design: Design, member: Member) -> R | XpuBuildError:
-    """Name the parameters that a failed member does not set and its source asks for."""
-    if not isinstance(result, XpuBuildError):
-        return result
-    known = {*design.parameters, *(name for one in family.members for name in one.parameters)}
-    words = set(re.findall(r"\w+", str(result)))
-    asked = [
-        f'"{name}"'
-        for name in sorted(known - member.parameters.keys())
-        if words & macros({name: 1}).keys()
-    ]
-    if not asked:
-        return result
-    return XpuBuildError(f"member {member.name} sets no {', '.join(asked)}: {result}")
 
 
 def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -> Built:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from xpu.model import Constant, Family, Member
 from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
@@ -81,17 +81,26 @@ def macros(values: Mapping[str, Constant]) -> dict[str, str]:
 
 def unit_key(unit: KernelUnit, compiler: Compiler, target: str) -> str:
     """Hash everything that a unit's code comes from."""
-    parts = [
+    return _hashed([compiler.identity, compiler.fingerprint(target), target, *_parts(unit)])
+
+
+def source_key(unit: KernelUnit) -> str:
+    """Hash everything that a unit's code comes from but compiler and target."""
+    return _hashed(_parts(unit))
+
+
+def _parts(unit: KernelUnit) -> list[str]:
+    return [
         f"spec {SPEC_VERSION}",
-        compiler.identity,
-        compiler.fingerprint(target),
-        target,
         unit.entry,
         unit.text,
         *(f"{name}\0{text}" for name, text in sorted(unit.includes.items())),
         *(f"{name}={value}" for name, value in sorted(unit.defines.items())),
         *(f"{one.name} {one.dtype} {one.access}" for one in unit.arguments),
     ]
+
+
+def _hashed(parts: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()

@@ -73,7 +73,7 @@ class Calibrator:
         return CalibrationKey(
             device=f"{facts.name or facts.architecture or facts.backend}, {device_key(facts)}",
             driver=identity.get("driver") or facts.driver_version or "",
-            compiler=self._assembly.adaptor.compiler.identity,
+            compiler=self._assembly.adaptor.identity,
             power=identity.get("power", ""),
         )
 

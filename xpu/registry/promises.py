@@ -47,6 +47,11 @@ def _one_for_each_argument(design: Design, _given: tuple[Any, ...], value: Any) 
     return f"it must be whole numbers for each of {', '.join(names)}"
 
 
+def _texts(_item: object, _given: tuple[Any, ...], value: Any) -> str:
+    is_right = _is_a_row(value) and all(isinstance(each, str) for each in value)
+    return "" if is_right else "it must be a sequence of texts"
+
+
 def _whole_numbers(_item: object, _given: tuple[Any, ...], value: Any) -> str:
     return "" if _are_whole(value) else "it must be whole numbers"
 
@@ -77,7 +82,12 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "compiler": ((Backend, _a(Compiler)),),
     "devices": ((Backend, _all_facts),),
     "open": ((Backend, _a(Device)), (ProblemSource, _a(OpenModel))),
+    "code_targets": ((Backend, _texts),),
+    "prebuilt": ((Backend, _a(Backend)),),
     "compile": ((Compiler, _one_for_each_unit),),
+    "knows": ((Compiler, _a(bool)),),
+    "carried_target": ((Compiler, _a(str)),),
+    "runtime": ((Compiler, _a(Mapping)),),
     "library": ((Backend, _a(str)),),
     "routine": ((Device, _a(LoadedKernel)),),
     "facts": ((Device, _a(DeviceFacts)),),

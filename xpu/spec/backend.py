@@ -232,6 +232,35 @@ class Backend(ABC):
             There is no compiler; the message says what to install.
         """
 
+    def code_targets(self, index: int = 0) -> Sequence[str]:
+        """Name the targets whose code a device runs, the best first.
+
+        The names are those of `Compiler.carried_target`. A backend whose kernels are to be
+        bound from a bundle overrides this, and asks no compiler.
+
+        Raises
+        ------
+        XpuBuildError
+            There is no such device, or, unless overridden, no compiler.
+        """
+        compiler = self.compiler()
+        return (compiler.carried_target(compiler.native_target()),)
+
+    def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
+        """Return the backend as it serves code that is built: nothing of it asks for a compiler.
+
+        Parameters
+        ----------
+        runtime
+            The files of `Compiler.runtime`, by name; whole, as they were built.
+
+        Raises
+        ------
+        XpuLaunchException
+            A file that it needs is not among them.
+        """
+        return self
+
     def library(self, routine: str) -> str:
         """Return name and version of the library that has a routine of `xpu.spec.routines`.
 

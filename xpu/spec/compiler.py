@@ -63,6 +63,36 @@ class Compiler(ABC):
     def native_target(self) -> str:
         """Name the target of this machine's device."""
 
+    def knows(self, target: str) -> bool:
+        """Whether it compiles for a target of this name; unless overridden, this machine's alone.
+
+        Whoever names a target and no backend gets the backend whose compiler knows it.
+        """
+        try:
+            return target == self.native_target()
+        except XpuBuildError:
+            return False
+
+    def carried_target(self, target: str) -> str:
+        """Return the name under which code for a target is carried to other machines.
+
+        It is one of `Backend.code_targets` where the code runs, and of no other machine: a
+        target that means "this machine" gets a name that says which.
+        """
+        return target
+
+    def runtime(self, target: str) -> Mapping[str, bytes]:
+        """Return what the device half loads beside kernels, compiled: contents by file name.
+
+        A bundle carries them, and `Backend.prebuilt` gets them back as files.
+
+        Raises
+        ------
+        XpuBuildError
+            They do not compile.
+        """
+        return {}
+
     @abstractmethod
     def fingerprint(self, target: str) -> str:
         """Return a text that changes when the code for a target would: flags and prelude."""

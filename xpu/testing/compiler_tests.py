@@ -64,6 +64,11 @@ class CompilerTests(BackendFixtures):
         assert place is cls
         assert self.made_bench(tmp_path).backend.name == cls().name
 
+    def test_its_compiler_knows_the_target_of_its_own(self, bench: Workbench) -> None:
+        compiler = bench.backend.compiler()
+        assert compiler.knows(bench.target), f"knows() denies {bench.target!r}, its own target"
+        assert not compiler.knows("no such target"), "knows() says yes to anything"
+
     def test_availability_is_said_and_never_raised(self, bench: Workbench) -> None:
         start = time.monotonic()
         for _ in range(2):

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -21,7 +21,9 @@ from xpu.model import BufferAccess, KernelFacts
 from xpu.spec import CompiledCode, Compiler, KernelUnit
 from xpu_backend_cpu.flags import NATIVE, PRELUDE, fingerprint, target_flags
 from xpu_backend_cpu.generated import largest_frame_bytes, native_operations
+from xpu_backend_cpu.pool import POOL, pool_bytes
 from xpu_backend_cpu.process import Processes
+from xpu_backend_cpu.targets import knows, own_name
 from xpu_backend_cpu.toolchain import Toolchain
 
 _ERROR_LINES: Final = 5
@@ -43,6 +45,18 @@ class CpuCompiler(Compiler):
     def native_target(self) -> str:
         """Name this machine's own instruction set."""
         return NATIVE
+
+    def knows(self, target: str) -> bool:
+        """Whether it is this machine's own instruction set, or one that ``-march`` takes."""
+        return knows(self._toolchain, target)
+
+    def carried_target(self, target: str) -> str:
+        """Return the target; native code bears the name of this very processor."""
+        return own_name() if target == NATIVE else target
+
+    def runtime(self, target: str) -> Mapping[str, bytes]:
+        """Return the worker pool; see `pool.pool_bytes`."""
+        return {POOL: pool_bytes(self._toolchain)}
 
     def fingerprint(self, target: str) -> str:
         """Return the flags, the prelude's hash and, for native code, the processor's."""

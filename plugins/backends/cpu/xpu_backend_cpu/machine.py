@@ -126,6 +126,12 @@ def cpu_signature() -> str:
     return _signature(_cpuinfo(Path("/")), platform.machine())
 
 
+def processor_flags() -> frozenset[str]:
+    """Return the features that every processor of this machine has, in the kernel's words."""
+    kinds = [_flags(cpu) for cpu in _cpuinfo(Path("/"))]
+    return frozenset.intersection(*kinds) if kinds else frozenset()
+
+
 def read_machine(
     root: Path,
     *,

@@ -1,5 +1,7 @@
 """Builds, verifies and loads the C library that holds the worker pool.
 
+A program that was given the library built, in a bundle, builds none.
+
 The library is compiled once, with the compiler that also compiles kernels, and kept under
 a name that holds what it was made from and the hash of its bytes: a file that is not
 whole never has the right name, so it is never loaded.
@@ -20,7 +22,7 @@ from typing import Final
 import attrs
 import platformdirs
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuLaunchException
 from xpu_backend_cpu import amx
 from xpu_backend_cpu.process import Processes
 from xpu_backend_cpu.toolchain import FIX, Toolchain
@@ -28,6 +30,8 @@ from xpu_backend_cpu.toolchain import FIX, Toolchain
 _SOURCES: Final = Path(__file__).parent / "runtime"
 _FLAGS: Final = ("-O2", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
 _DEADLINE_S: Final = 120.0
+POOL: Final = "pool.so"
+"""Name of the library where it is carried to other machines."""
 SPIN_NS: Final = 200_000
 """How long a worker stays awake for the next launch.
 
@@ -76,6 +80,40 @@ def load_pool(toolchain: Toolchain) -> Pool:
         # The cache cannot be written, or is full: the library serves this process alone.
         with tempfile.TemporaryDirectory(prefix="xpu-cpu-") as own:
             library = _open(_built(toolchain, Path(own)))
+    return _pool(library)
+
+
+@functools.cache
+def open_pool(path: Path) -> Pool:
+    """Load a pool that is built already, once.
+
+    Raises
+    ------
+    XpuLaunchException
+        It cannot be loaded here.
+    """
+    amx.is_permitted()  # before any thread is made: threads inherit the answer
+    try:
+        return _pool(_open(path))
+    except (OSError, AttributeError) as error:
+        raise XpuLaunchException(
+            f"the worker pool {path} cannot be loaded: {error}; build it on a machine of this kind"
+        ) from error
+
+
+def pool_bytes(toolchain: Toolchain) -> bytes:
+    """Return the library, built for any machine of this one's architecture.
+
+    Raises
+    ------
+    XpuBuildError
+        The compiler cannot build it.
+    """
+    with tempfile.TemporaryDirectory(prefix="xpu-cpu-") as own:
+        return _built(toolchain, Path(own)).read_bytes()
+
+
+def _pool(library: ctypes.CDLL) -> Pool:
     library.xpu_cpu_spin_ns.argtypes = [ctypes.c_int64]
     library.xpu_cpu_spin_ns(SPIN_NS)
     nothing = ctypes.cast(library.xpu_cpu_nothing, ctypes.c_void_p).value

@@ -271,3 +271,23 @@ def test_matrix_shapes_are_those_of_the_target(compiler) -> None:
             (m, 16, k) for m in (8, 16) for k in (16, 32)
         }
     assert compiler.matrix_shapes("sm_75") == compiler.matrix_shapes("gfx1151") == ()
+
+
+@pytest.mark.parametrize(
+    ("capability", "names"),
+    [
+        ((8, 0), ["sm_80"]),
+        ((8, 9), [f"sm_8{minor}" for minor in range(9, -1, -1)]),
+        ((9, 0), ["sm_90a", "sm_90"]),
+        ((10, 3), ["sm_103a", "sm_103", "sm_102", "sm_101", "sm_100"]),
+        ((12, 1), ["sm_121a", "sm_121", "sm_120"]),
+        ((7, 5), []),
+    ],
+)
+def test_a_part_runs_its_own_code_and_that_of_older_parts_of_its_generation(capability, names):
+    assert list(toolchain.runnable(*capability)) == names
+
+
+def test_nvrtc_knows_its_targets_and_no_others(compiler):
+    assert compiler.knows("sm_80")
+    assert not any(compiler.knows(name) for name in ("sm_70", "native", "gfx1151", "x86-64"))

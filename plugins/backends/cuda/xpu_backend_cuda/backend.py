@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from xpu.errors import XpuBuildError
 from xpu.model import DeviceFacts
@@ -21,6 +22,7 @@ class CudaBackend(Backend):
     name = "cuda"
     dialect = "simt"
     further_facts = ("max_block_x", "max_block_y", "max_block_z")
+    _needs_compiler = True
 
     def availability(self) -> Availability:
         """Say whether there is a device, and a compiler for it."""
@@ -35,7 +37,8 @@ class CudaBackend(Backend):
                 return Availability(False, reason, f"{state.fix}; to compile: {FIX}")
             return state
         try:
-            find_nvrtc()
+            if self._needs_compiler:
+                find_nvrtc()
         except XpuBuildError as error:
             return Availability(False, str(error), FIX)
         return state
@@ -56,6 +59,22 @@ class CudaBackend(Backend):
         from xpu_backend_cuda.toolchain import find_nvrtc
 
         return CudaCompiler(find_nvrtc())
+
+    def code_targets(self, index: int = 0) -> Sequence[str]:
+        """Name the targets whose code a device runs: its own, and older ones of its generation.
+
+        Source: CUDA C++ Programming Guide, "Binary Compatibility".
+        """
+        from xpu_backend_cuda.facts import capability_of
+        from xpu_backend_cuda.toolchain import runnable
+
+        return runnable(*capability_of(index))
+
+    def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
+        """Return the backend as it runs kernels that are built: without NVRTC."""
+        made = CudaBackend()
+        made._needs_compiler = False
+        return made
 
     def library(self, routine: str) -> str:
         """Return name and version of the library that has a routine; see `blas.library`."""

@@ -81,6 +81,10 @@ class CudaCompiler(Compiler):
             "--target sm_90"
         )
 
+    def knows(self, target: str) -> bool:
+        """Whether NVRTC makes code for a target."""
+        return target in self._toolchain.targets
+
     def fingerprint(self, target: str) -> str:
         """Return the flags, a hash of the prelude, and the library's size.
 

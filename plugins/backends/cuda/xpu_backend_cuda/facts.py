@@ -79,9 +79,14 @@ def facts_of(index: int) -> DeviceFacts:
 
 def target_of(index: int) -> str:
     """Return the architecture of a device, for instance ``sm_90``."""
-    cu = started()
-    major, minor = capability(cu, checked(cu.cuDeviceGet(index), f"there is no device {index}"))
+    major, minor = capability_of(index)
     return f"sm_{major}{minor}"
+
+
+def capability_of(index: int) -> tuple[int, int]:
+    """Return the compute capability of a device, for instance 9 and 0."""
+    cu = started()
+    return capability(cu, checked(cu.cuDeviceGet(index), f"there is no device {index}"))
 
 
 def bus_id(cu: Any, device: Any) -> str:

@@ -130,3 +130,14 @@ def targets_of(numbers: tuple[int, ...]) -> tuple[str, ...]:
         if number >= _LEAST
         for suffix in (("", "a") if number >= _FIRST_OWN_CODE else ("",))
     )
+
+
+def runnable(major: int, minor: int) -> tuple[str, ...]:
+    """Return the targets whose code a compute capability runs, the best first.
+
+    It runs code for lower minor numbers of its own major one, and arch-specific code for
+    exactly itself.
+    """
+    numbers = tuple(major * 10 + lower for lower in range(minor + 1))
+    named = targets_of(numbers)[::-1]
+    return tuple(name for name in named if name[-1:] != "a" or name == f"sm_{major}{minor}a")

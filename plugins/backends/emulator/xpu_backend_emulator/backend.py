@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xpu.errors import XpuBuildError, XpuError, XpuLaunchException
@@ -32,6 +33,7 @@ class EmulatorBackend(Backend):
 
     def __init__(self, wave_width: int | None = None) -> None:
         self._wave_width = wave_width
+        self._needs_compiler = True
 
     @functools.cached_property
     def _facts(self) -> DeviceFacts:
@@ -41,7 +43,8 @@ class EmulatorBackend(Backend):
         """Say whether kernels can be compiled and run here."""
         try:
             self._facts  # noqa: B018 - an unreadable facts file is found here
-            find_toolchain()
+            if self._needs_compiler:
+                find_toolchain()
         except XpuBuildError as error:
             return Availability(False, str(error), FIX)
         except XpuError as error:
@@ -63,6 +66,19 @@ class EmulatorBackend(Backend):
         from xpu_backend_emulator.compiler import EmulatorCompiler
 
         return EmulatorCompiler(find_toolchain(), self._facts.wave_width or 0)
+
+    def code_targets(self, index: int = 0) -> Sequence[str]:
+        """Name the checked and the fast code for the part's waves, on hosts of this kind."""
+        from xpu_backend_emulator.compiler import TARGETS, carried
+
+        width = self._facts.wave_width
+        return tuple(carried(name) for name, (lanes, _) in TARGETS.items() if lanes == width)
+
+    def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
+        """Return the backend as it runs kernels that are built; the runtime is part of each."""
+        made = EmulatorBackend(self._wave_width)
+        made._needs_compiler = False
+        return made
 
     def library(self, routine: str) -> str:
         """Return name and version of the library that has a routine; see `library.library`."""

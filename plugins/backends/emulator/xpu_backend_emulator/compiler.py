@@ -81,6 +81,14 @@ class EmulatorCompiler(Compiler):
         """Name the target of the emulated part: checked code for its waves."""
         return f"wave{self._wave_width}"
 
+    def knows(self, target: str) -> bool:
+        """Whether a target is one of `TARGETS`."""
+        return target in TARGETS
+
+    def carried_target(self, target: str) -> str:
+        """Return the target with the host's architecture: a kernel is code for the host."""
+        return carried(target)
+
     def fingerprint(self, target: str) -> str:
         """Return the flags, the host's architecture, and a hash of prelude and runtime."""
         texts = {**_headers(), **{path.name: path.read_text("utf-8") for path in _runtime_files()}}
@@ -177,6 +185,11 @@ class EmulatorCompiler(Compiler):
             raise XpuBuildError(
                 f"{self.identity} failed: {shown}; mend the source, or leave the member out"
             )
+
+
+def carried(target: str) -> str:
+    """Return the name of a target for hosts of this kind."""
+    return f"{target}-{platform.machine()}"
 
 
 def _runtime_files() -> list[Path]:

@@ -67,6 +67,11 @@ class HipCompiler(Compiler):
             "compile for; name a target, for instance --target gfx1151"
         )
 
+    def knows(self, target: str) -> bool:
+        """Whether clang makes code for a target, a processor with or without features."""
+        processor = target.partition(":")[0]
+        return generation(target) is not None and processor in self._toolchain.targets
+
     def fingerprint(self, target: str) -> str:
         """Return the flags, a hash of the prelude, and what the compiler says of itself.
 
@@ -95,7 +100,7 @@ class HipCompiler(Compiler):
     def _compile(
         self, target: str, deadline_s: float, unit: KernelUnit
     ) -> CompiledCode | XpuBuildError:
-        if generation(target) is None or target.partition(":")[0] not in self._toolchain.targets:
+        if not self.knows(target):
             return XpuBuildError(f"{unit.kernel}: {self._no_target(target)}")
         try:
             with tempfile.TemporaryDirectory(prefix="xpu-hip-") as name:
