@@ -14,7 +14,7 @@ from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, Manifest, Oper
 
 def manifest_to_toml(manifest: Manifest) -> str:
     """Write a manifest; an absent fact stays absent, it is never written as 0."""
-    footprint = attrs.asdict(manifest.footprint, filter=lambda _field, value: value is not None)
+    footprint = _present(manifest.footprint)
     footprint.pop("code_hash", None)
     document: dict[str, Any] = {
         "schema": manifest.schema,
@@ -25,7 +25,7 @@ def manifest_to_toml(manifest: Manifest) -> str:
         "compiler": manifest.compiler,
         "footprint": footprint,
         "buffers": [attrs.asdict(buffer) for buffer in manifest.buffers],
-        "operations": [attrs.asdict(operation) for operation in manifest.operations],
+        "operations": [_present(operation) for operation in manifest.operations],
     }
     return tomli_w.dumps(document)
 
@@ -43,7 +43,8 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
         schema = document["schema"]
         if schema != MANIFEST_SCHEMA:
             raise XpuBuildError(
-                f"{where}: manifest schema {schema!r}; this version reads {MANIFEST_SCHEMA}"
+                f"{where}: manifest schema {schema!r}; this version of XPU reads "
+                f"{MANIFEST_SCHEMA}: {_again(document)}"
             )
         return Manifest(
             kernel=document["kernel"],
@@ -58,3 +59,13 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
         )
     except (tomllib.TOMLDecodeError, KeyError, TypeError, XpuConfigError) as cause:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
+
+
+def _present(record: Any) -> dict[str, Any]:
+    return attrs.asdict(record, filter=lambda _field, value: value is not None)
+
+
+def _again(document: dict[str, Any]) -> str:
+    """Say what makes the manifest anew, as far as the document tells what it is of."""
+    family = str(document.get("kernel", "FAMILY")).partition(".")[0]
+    return f"xpu build {family} --target {document.get('target', 'TARGET')} --out DIR makes another"

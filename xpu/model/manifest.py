@@ -8,12 +8,16 @@ import attrs
 
 from xpu.model.facts import KernelFacts
 
-MANIFEST_SCHEMA: Final = 1
+MANIFEST_SCHEMA: Final = 2
 
 
 @attrs.frozen
 class BufferAccess:
-    """How a kernel uses one buffer parameter, and whether that was derived from its code."""
+    """How a kernel uses one buffer parameter, and whether that was derived from its code.
+
+    `mode` is ``read``, ``write`` or ``update``, as a design declares it; where it was derived
+    also ``unused``.
+    """
 
     name: str
     mode: str
@@ -22,10 +26,21 @@ class BufferAccess:
 
 @attrs.frozen
 class Operation:
-    """A native matrix or dot operation found in the generated code, and its tier."""
+    """A matrix or dot operation of the generated code, and its tier.
+
+    Attributes
+    ----------
+    instruction
+        As the compiler writes it; of a tile made in software, what it multiplies.
+    tier
+        ``native``: the part has it in one instruction; ``software``: others stand for it.
+    places
+        How often it stands in the code; absent where nobody counted.
+    """
 
     instruction: str
     tier: str = "native"
+    places: int | None = None
 
 
 @attrs.frozen

@@ -3,6 +3,7 @@
 A plugin imports `xpu.model`, `xpu.spec` and `xpu.errors`, nothing else.
 """
 
+from xpu.spec.accesses import PRIVATE, UNUSED, Step, buffer_accesses, derive_modes
 from xpu.spec.backend import (
     Availability,
     Backend,
@@ -27,8 +28,10 @@ from xpu.spec.version import SPEC_VERSION
 __all__ = [
     "ENTRY_POINT_GROUP",
     "GEMM_NT_BF16",
+    "PRIVATE",
     "PROJECT",
     "SPEC_VERSION",
+    "UNUSED",
     "Argument",
     "Availability",
     "Backend",
@@ -49,7 +52,10 @@ __all__ = [
     "Probe",
     "ProbeContext",
     "ProblemSource",
+    "Step",
     "TimerTier",
+    "buffer_accesses",
+    "derive_modes",
     "hookimpl",
     "hookspec",
     "host_dtype",

@@ -38,7 +38,8 @@ def manifests(draw):
             )
         ),
         operations=tuple(
-            Operation(*pair) for pair in draw(st.lists(st.tuples(texts, texts), max_size=3))
+            Operation(*parts)
+            for parts in draw(st.lists(st.tuples(texts, texts, counts), max_size=3))
         ),
     )
 
@@ -63,8 +64,8 @@ GOOD = manifest_to_toml(
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("schema = 1", "schema = 2"),
-        ("schema = 1", ""),
+        ("schema = 2", "schema = 3"),
+        ("schema = 2", ""),
         ('target = "native"', ""),
         ("stack_bytes = 64", "stack_bytes = 'x'"),
         ("stack_bytes = 64", "stack_bites = 64"),
@@ -75,7 +76,7 @@ GOOD = manifest_to_toml(
         ("operations = []", "operations = [{instruction = 'x', tear = 1}]"),
         (GOOD, ""),
         (GOOD, "\0"),
-        ("schema = 1", "schema = = 1"),
+        ("schema = 2", "schema = = 1"),
     ],
 )
 def test_what_is_no_manifest_is_refused_with_its_place(old, new):

@@ -17,10 +17,11 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from xpu.errors import XpuBuildError, XpuError
-from xpu.model import BufferAccess, nearest
-from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
+from xpu.model import nearest
+from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
 from xpu_backend_cuda.cubin import kernel_facts
 from xpu_backend_cuda.nvrtc import Job
+from xpu_backend_cuda.ptx import buffer_modes, native_operations
 from xpu_backend_cuda.tiles import matrix_shapes
 from xpu_backend_cuda.toolchain import Finished, Toolchain
 
@@ -131,13 +132,14 @@ class CudaCompiler(Compiler):
                     f"{self.identity} gave code and no report of it, so its registers and spills "
                     "are not known; install another release of NVRTC"
                 )
+            modes = buffer_modes(done.ptx, unit.entry, len(unit.arguments))
+            buffers = buffer_accesses(unit.arguments, modes)
         except (XpuBuildError, OSError) as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
         except (struct.error, ValueError, LookupError) as error:
             what = f"{self.identity} gave something that is no code object: {error!r}"
             return XpuBuildError(f"{unit.kernel}, target {target}: {what}")
-        buffers = tuple(BufferAccess(item.name, item.access) for item in unit.arguments)
-        return CompiledCode(done.code, facts, buffers)
+        return CompiledCode(done.code, facts, buffers, native_operations(done.ptx))
 
     def _job(self, unit: KernelUnit, target: str, deadline_s: float) -> Job:
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(_WAVE)}

@@ -36,11 +36,14 @@ class Finished:
         What the compiler says, of each kernel it made among other things.
     code
         The CUBIN.
+    ptx
+        What it was assembled from.
     """
 
     word: str
     log: str
     code: bytes
+    ptx: str
 
 
 @attrs.frozen
@@ -87,11 +90,13 @@ class Toolchain:
                     f"{self.identity} passed its deadline of {job['deadline_s']:g} s and was "
                     "ended; make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
                 ) from None
-        head, _, code = output.partition(b"\n")
+        head, _, made = output.partition(b"\n")
         if process.returncode != 0 or not head:
             raise XpuBuildError(self._obituary(process.returncode, errors.decode(errors="replace")))
         said = json.loads(head)
-        return Finished(said["word"], said["log"], code)
+        size = said["code_bytes"]
+        ptx = made[size:].decode(errors="replace")
+        return Finished(said["word"], said["log"], made[:size], ptx)
 
     def _obituary(self, status: int, errors: str) -> str:
         if status < 0:

@@ -228,7 +228,11 @@ def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
             pinned_block=known.threads,
             code_hash=hashlib.sha256(code).hexdigest(),
         ),
-        buffers=tuple(BufferAccess(item.name, item.access) for item in unit.arguments),
+        buffers=tuple(
+            # What the type of a parameter forbids, the code does not do; the rest is declared.
+            BufferAccess(item.name, item.access if is_written else "read", not is_written)
+            for item, is_written in zip(unit.arguments, known.written, strict=False)
+        ),
     )
 
 

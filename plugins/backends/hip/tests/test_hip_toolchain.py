@@ -19,7 +19,7 @@ from xpu_backend_hip.backend import HipBackend
 FAKE = """#!/bin/sh
 case "$*" in
 *--version*) echo "{banner}" ;;
-*-print-prog-name=lld*) echo {lld} ;;
+*-print-prog-name=ld.lld*) echo {lld} ;;
 *--print-supported-cpus*) printf '%s\\n' {targets} ;;
 esac
 exit {status}

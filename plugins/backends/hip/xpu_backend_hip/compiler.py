@@ -13,22 +13,27 @@ import re
 import shlex
 import signal
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from xpu.errors import XpuBuildError
-from xpu.model import BufferAccess, nearest
-from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
+from xpu.model import nearest
+from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
 from xpu_backend_hip.code_object import kernel_facts
+from xpu_backend_hip.generated import buffer_modes, kept_forms, native_operations
 from xpu_backend_hip.process import Finished, run
 from xpu_backend_hip.targets import generation, is_generic, wave_width
 from xpu_backend_hip.toolchain import Toolchain
 
 _RUNTIME: Final = Path(__file__).parent / "runtime"
 _KERNEL: Final = "kernel.cpp"
+_ASSEMBLY: Final = "kernel.s"
 _CODE: Final = "kernel.co"
+_IR: Final = "ir"
+"""A directory: the compiler's form of the kernel behind its last pass, in a file."""
 _ERROR_LINES: Final = 4
 _ERROR: Final = re.compile(r"\b(error|fatal)\b")
 _NOISE: Final = re.compile(r"\s*\^[\s~^]*|>>>.*|\s*~+\s*")
@@ -39,6 +44,8 @@ _FLAGS: Final = (
     "-fuse-cuid=none",  # else a name in the code would hang on the directory
     *("-Wno-everything", "-fno-color-diagnostics", "-fno-diagnostics-show-line-numbers"),
 )
+_TO_CODE: Final = ("--no-default-config", "--target=amdgcn-amd-amdhsa", "-nogpulib")
+"""Assembly to a code object."""
 _MOST_PROCESSES: Final = 16
 """Compilers at once: in a container more processors may be seen than may be used."""
 
@@ -80,7 +87,7 @@ class HipCompiler(Compiler):
         headers = _headers()
         parts = "\0".join(f"{name}\0{headers[name]}" for name in sorted(headers))
         prelude = hashlib.sha256(parts.encode()).hexdigest()[:16]
-        flags = " ".join((*_FLAGS, *_of_target(target)))
+        flags = " ".join((*_FLAGS, *_of_target(target), *_TO_CODE))
         return f"{flags}; prelude {prelude}; {self._toolchain.banner}"
 
     def compile(
@@ -104,17 +111,20 @@ class HipCompiler(Compiler):
             return XpuBuildError(f"{unit.kernel}: {self._no_target(target)}")
         try:
             with tempfile.TemporaryDirectory(prefix="xpu-hip-") as name:
-                code = self._made(unit, target, deadline_s, Path(name))
-            facts = kernel_facts(code, unit.entry, wave_width(target))
+                directory = Path(name)
+                code = self._made(unit, target, deadline_s, directory)
+                facts = kernel_facts(code, unit.entry, wave_width(target))
+                operations = native_operations((directory / _ASSEMBLY).read_text(errors="replace"))
+                modes = buffer_modes(directory / _IR, unit.entry, len(unit.arguments))
             if facts.registers is None or facts.spill_bytes is None:
                 raise XpuBuildError(
                     f"{self.identity} does not say the registers and spills of its code; install "
                     "another release of clang"
                 )
+            buffers = buffer_accesses(unit.arguments, modes)
         except (XpuBuildError, OSError) as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
-        buffers = tuple(BufferAccess(item.name, item.access) for item in unit.arguments)
-        return CompiledCode(code, facts, buffers)
+        return CompiledCode(code, facts, buffers, operations)
 
     def _made(self, unit: KernelUnit, target: str, deadline_s: float, directory: Path) -> bytes:
         """Compile and link a unit in a directory and return the code object."""
@@ -124,16 +134,23 @@ class HipCompiler(Compiler):
             place.write_text(text, encoding="utf-8")
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(wave_width(target))}
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
-        options = (*_FLAGS, *_of_target(target), *self._linker(directory), *defines)
-        command = (*self._toolchain.command, *options, _KERNEL, "-o", _CODE)
-        done = run(command, directory, deadline_s)
-        if done.status is None:
-            raise XpuBuildError(
-                f"{self.identity} passed its deadline of {deadline_s:g} s and was ended; make the "
-                "kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
-            )
-        if done.status != 0:
-            raise XpuBuildError(self._failure(done.status, done))
+        version = f"-mcode-object-version={_code_object_version(target)}"
+        start, linker = self._toolchain.command, self._linker(directory)
+        options = (*_FLAGS, *_of_target(target), *kept_forms(unit.entry, _IR), *defines)
+        end = time.monotonic() + deadline_s
+        # Assembly first: it names the operations, and the code is the same.
+        for command in (
+            (*start, *options, "-S", _KERNEL, "-o", _ASSEMBLY),
+            (*start, *_TO_CODE, f"-mcpu={target}", version, *linker, _ASSEMBLY, "-o", _CODE),
+        ):
+            done = run(command, directory, max(end - time.monotonic(), 0.0))
+            if done.status is None:
+                raise XpuBuildError(
+                    f"{self.identity} passed its deadline of {deadline_s:g} s and was ended; make "
+                    "the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
+                )
+            if done.status != 0:
+                raise XpuBuildError(self._failure(done.status, done))
         try:
             return (directory / _CODE).read_bytes()
         except FileNotFoundError:
@@ -144,15 +161,14 @@ class HipCompiler(Compiler):
     def _linker(self, directory: Path) -> tuple[str, ...]:
         """Show the compiler the linker where it does not find one by itself.
 
-        It looks for a program ``lld`` and tells it to behave like GNU's with ``-flavor gnu``; the
-        one meant here is called by a name that says so already, and does not know the option.
+        It looks for a program ``ld.lld``; the one meant here is called otherwise.
         """
         if not self._toolchain.linker:
             return ()
         words = shlex.join(self._toolchain.linker)
-        script = directory / "bin" / "lld"
+        script = directory / "bin" / "ld.lld"
         script.parent.mkdir()
-        script.write_text(f'#!/bin/sh\n[ "$1" = -flavor ] && shift 2\nexec {words} "$@"\n', "utf-8")
+        script.write_text(f'#!/bin/sh\nexec {words} "$@"\n', "utf-8")
         script.chmod(0o700)
         return (f"-B{script.parent}",)
 
@@ -172,9 +188,13 @@ class HipCompiler(Compiler):
 
 
 def _of_target(target: str) -> tuple[str, ...]:
-    """Return what is said of a target; only the newer format has targets for several parts."""
-    version = 6 if is_generic(target) else 5
-    return (f"--offload-arch={target}", f"-mcode-object-version={version}")
+    """Return what is said of a target."""
+    return (f"--offload-arch={target}", f"-mcode-object-version={_code_object_version(target)}")
+
+
+def _code_object_version(target: str) -> int:
+    """Return the version of the format; only the newer one has targets for several parts."""
+    return 6 if is_generic(target) else 5
 
 
 @functools.cache

@@ -122,7 +122,7 @@ def _identified(command: tuple[str, ...], linker: tuple[str, ...] | None) -> Too
     if int(match[2]) < _LEAST:
         raise XpuBuildError(f"{command[0]} is clang {match[1]}, older than {_LEAST}")
     if linker is None:
-        lld = _answer(command, "-print-prog-name=lld").strip()
+        lld = _answer(command, "-print-prog-name=ld.lld").strip()
         if shutil.which(lld) is None:
             raise XpuBuildError(f"{command[0]} finds no lld; install lld-{match[2]}")
     words = _answer(command, *_LIST).split()
