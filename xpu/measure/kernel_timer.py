@@ -138,7 +138,7 @@ class KernelTimer:
         return self._bracket(copies, memory, turn, self._count(memory, len(copies)))
 
     def warm_up(self, launches: Launches, *, turn: Turn | None = None) -> None:
-        """Take one launch, then one bracket; their readings are only estimates.
+        """Take one launch, then one bracket of more than that; their readings are only estimates.
 
         Not every copy: a cold rotation may have thousands, and the first launches have
         made warm what can be (code, threads, clocks).
@@ -146,7 +146,9 @@ class KernelTimer:
         copies = _copies(launches)
         memory = self._memory_of(copies[0])
         self._bracket(copies, memory, turn, 1)
-        self._bracket(copies, memory, turn, self._count(memory, len(copies)))
+        count = self._count(memory, len(copies))
+        if count > 1:
+            self._bracket(copies, memory, turn, count)
 
     def _settle(self, copies: Sequence[Launch], memory: _Memory, turn: Turn | None) -> None:
         """Run launches untimed for as long as the clock asks; a longer launch settles itself."""

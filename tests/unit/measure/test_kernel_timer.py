@@ -158,6 +158,13 @@ def test_a_warm_up_of_many_copies_is_one_launch_and_one_bracket() -> None:
     assert tier.brackets == [copies[:1], copies[20:40]]
 
 
+def test_a_warm_up_of_a_launch_that_fills_a_bracket_is_that_launch() -> None:
+    launch = Launch(600_000.0)
+    tier = FakeTier()
+    KernelTimer(tier).warm_up(launch)
+    assert tier.brackets == [[launch]]
+
+
 def test_a_timer_keeps_no_launch_alive() -> None:
     timer = KernelTimer(FakeTier())
     launch = Launch(10.0)

@@ -83,9 +83,9 @@ class Stall:
         """Queue a kernel that takes a time, by the device's timer. The context is current."""
         self._launch(stream, _NEVER, duration_ns)
 
-    def nothing(self, stream: int) -> None:
-        """Queue a kernel that ends at once. The context is current."""
-        self._launch(stream, 0, 0)
+    def nothing(self, stream: int, blocks: int = 1) -> None:
+        """Queue a kernel whose blocks, of one thread, end at once. The context is current."""
+        self._launch(stream, 0, 0, blocks)
 
     def close(self) -> None:
         """Give memory and code back; no stream is held."""
@@ -93,12 +93,12 @@ class Stall:
         self._context.quietly(lambda cu: cu.cuMemFreeHost(self._memory))
         self._context.quietly(lambda cu: cu.cuModuleUnload(self._module))
 
-    def _launch(self, stream: int, turn: int, limit_ns: int) -> None:
+    def _launch(self, stream: int, turn: int, limit_ns: int, blocks: int = 1) -> None:
         # The driver copies the values before it returns.
         self._values[1], self._values[2] = turn, limit_ns
         launch = self._context.cu.cuLaunchKernel
         pointers: Any = ctypes.addressof(self._pointers)
         checked(
-            launch(self._function, 1, 1, 1, 1, 1, 1, 0, stream, pointers, 0),
+            launch(self._function, blocks, 1, 1, 1, 1, 1, 0, stream, pointers, 0),
             "the kernel that holds a stream cannot be launched",
         )

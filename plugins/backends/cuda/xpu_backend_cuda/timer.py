@@ -163,7 +163,7 @@ class EventTimer(TimerTier):
         parts = self._made()
         if way not in self._own_ns:
             self._own_ns[way] = parts.own_ns(way, self.stream)
-        return parts.ways[way].bracket_ns(stream, launches) - self._own_ns[way]
+        return parts.bracket_ns(way, stream, launches) - self._own_ns[way]
 
     def _made(self) -> Parts:
         if self._is_closed:

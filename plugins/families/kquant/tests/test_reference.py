@@ -92,3 +92,15 @@ def test_random_blocks_are_ordinary_weights(weight_format: str, rng: np.random.G
 def test_rows_that_cannot_be_are_refused(weight_format: str, k: int) -> None:
     with pytest.raises(ValueError, match=r"k = |q8_0"):
         reference.row_bytes(weight_format, k)
+
+
+@pytest.mark.parametrize(("m", "k"), [(3, 256), (2048, 4096), (3, 1 << 22)])
+def test_activations_are_normal_and_rows_are_not_alike(m, k, rng) -> None:
+    x = reference.random_activations(m, k, rng)
+    assert (x.shape, x.dtype) == ((m, k), np.float32)
+    assert x.flags.c_contiguous
+    assert x.flags.writeable
+    assert abs(float(x.mean())) < 6 / np.sqrt(x.size) * 2
+    assert float(x.std()) == pytest.approx(1, abs=0.15)
+    assert len({row[:8].tobytes() for row in x}) >= m - 9, "hardly two rows are alike"
+    assert not np.array_equal(x, reference.random_activations(m, k, rng))

@@ -165,7 +165,7 @@ class _QuantDesign(Design):
     ) -> Mapping[str, Array]:
         """Make random blocks and normally distributed activations, rounded to their type."""
         blocks = reference.random_blocks(_format(constants), problem.n, problem.k, rng)
-        x = rng.standard_normal((problem.m, problem.k), dtype=np.float32)
+        x = reference.random_activations(problem.m, problem.k, rng)
         return {"weights": blocks, "x": element_of(constants, "x").rounded(x)}
 
     def verify(

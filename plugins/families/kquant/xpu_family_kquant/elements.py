@@ -42,10 +42,13 @@ class Element:
     most: float
 
     def rounded(self, values: Floats) -> NDArray[Any]:
-        """Return float32 values as elements, each the nearest, ties to even."""
+        """Return float32 values as elements, each the nearest, ties to even.
+
+        What is rounded to nothing else is the given array itself.
+        """
         if self.name != "bfloat16":
             with np.errstate(over="ignore"):
-                return values.astype(self.name)
+                return values.astype(self.name, copy=False)
         # Half a step is added, and what is below a step cut off. A tie goes to the even one.
         bits = np.ascontiguousarray(values).view(np.uint32).astype(np.uint64)
         made = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16

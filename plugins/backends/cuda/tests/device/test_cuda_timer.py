@@ -98,10 +98,32 @@ def test_the_same_launches_are_captured_once(fake, make) -> None:
     assert len(fake.executables) == 3
     fake.calls.clear()
     timer.bracket_ns([first[0]] * 20)
-    assert not {"cuStreamBeginCapture", "cuLaunchKernel"} & set(fake.calls)
+    assert "cuStreamBeginCapture" not in fake.calls
+    assert fake.calls.count("cuLaunchKernel") == 1, "what does nothing runs before the replay"
     assert fake.calls.count("cuGraphLaunch") == 1
     timer.close()
     assert (fake.graphs, fake.executables) == ({}, {})
+
+
+@pytest.mark.parametrize("way", ["replay", "queue"])
+def test_blocks_are_handed_out_anew_before_each_bracket(fake, make, monkeypatch, way) -> None:
+    timer = make(way)
+    launches = timer.pack(3)
+    timer.bracket_ns(launches)
+    queued, queue = [], fake._queue
+
+    def seen(stream, item):
+        queued.append(item)
+        return queue(stream, item)
+
+    monkeypatch.setattr(fake, "_queue", seen)
+    readings = [timer.bracket_ns(launches) for _ in range(50)]
+    assert readings == pytest.approx([9000] * 50), "none of it is in what is read"
+    grids = [rest[0] for what, *item in queued if what == "kernel" for _, rest, _ in [item]]
+    stirring = [grid for grid in grids if grid > 1]
+    assert len(set(stirring)) == 50
+    assert max(stirring) > 900
+    assert min(stirring) < 100
 
 
 def test_a_graph_is_on_the_device_before_its_first_replay(fake, make) -> None:
