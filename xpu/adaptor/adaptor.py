@@ -226,7 +226,9 @@ class Adaptor:
             buffers=code.buffers,
             operations=code.operations,
         )
-        return _built(self.cache.keep(key, code.code, manifest), unit, was_cached=False)
+        return _built(
+            self.cache.keep(key, code.code, manifest, code.listing), unit, was_cached=False
+        )
 
 
 def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -> Built:

@@ -7,6 +7,7 @@ the code is verified by its own hash before anyone loads it.
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import logging
 import os
@@ -25,6 +26,8 @@ from xpu.model import Manifest
 
 _CODE: Final = "code"
 _MANIFEST: Final = "manifest.toml"
+LISTING: Final = "listing.gz"
+"""Beside a code object, the text that the compiler made it of, where it gives one."""
 _LOGGER: Final = logging.getLogger("xpu")
 
 
@@ -61,8 +64,10 @@ class BuildCache:
             found = _read(_under(self._stand_in, key))
         return found
 
-    def keep(self, key: str, code: bytes, manifest: Manifest) -> tuple[Manifest, Path]:
-        """Write code and manifest, whole or not at all, and return what is kept.
+    def keep(
+        self, key: str, code: bytes, manifest: Manifest, listing: str = ""
+    ) -> tuple[Manifest, Path]:
+        """Write code, manifest and listing, whole or not at all, and return what is kept.
 
         That is another process's where it built the same at the same time.
 
@@ -75,7 +80,7 @@ class BuildCache:
         with contextlib.suppress(OSError):
             self._failure_file(key).unlink(missing_ok=True)
         try:
-            return _written(place, code, manifest)
+            return _written(place, code, manifest, listing)
         except OSError as cause:
             if self._stand_in is None:
                 _LOGGER.warning(
@@ -85,7 +90,7 @@ class BuildCache:
                 )
                 self._stand_in = Path(tempfile.mkdtemp(prefix="xpu-build-"))
                 weakref.finalize(self, shutil.rmtree, self._stand_in, ignore_errors=True)
-            return _written(_under(self._stand_in, key), code, manifest)
+            return _written(_under(self._stand_in, key), code, manifest, listing)
 
     def failure(self, key: str) -> str | None:
         """Return why a key did not compile when that was last tried; None when it did."""
@@ -130,13 +135,17 @@ def _read(place: Path) -> tuple[Manifest, Path] | None:
     return manifest, place / _CODE
 
 
-def _written(place: Path, code: bytes, manifest: Manifest) -> tuple[Manifest, Path]:
+def _written(place: Path, code: bytes, manifest: Manifest, listing: str) -> tuple[Manifest, Path]:
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{place.name[:8]}-", dir=place.parent))
     try:
         fresh.chmod(0o755)  # a cache that an image was built with serves whoever runs there
         (fresh / _CODE).write_bytes(code)
         (fresh / _MANIFEST).write_text(manifest_to_toml(manifest), "utf-8")
+        if listing:
+            # A third of a megabyte of assembly becomes 25 KB in 6 ms at this level.
+            packed = gzip.compress(listing.encode(errors="replace"), 3, mtime=0)
+            (fresh / LISTING).write_bytes(packed)
         try:
             fresh.rename(place)
         except OSError:

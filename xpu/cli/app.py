@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "doctor": "xpu.cli.doctor:doctor",
     "explain": "xpu.cli.explain:explain",
     "families": "xpu.cli.families:families",
+    "manifest": "xpu.cli.manifest:manifest",
     "plugin": "xpu.cli.plugin:plugin",
     "probe": "xpu.cli.probe:probe",
     "store": "xpu.cli.store:store",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from xpu.expressions.emitter import Emitter, compile_source
-from xpu.expressions.grammar import Node, read, read_number
+from xpu.expressions.grammar import Name, Node, Operation, read, read_number
 from xpu.expressions.names import Names
 from xpu.model import Figure
 
@@ -65,8 +65,39 @@ class Expression:
             self._function = _compiled(self.tree)
         return self._function(scope.get)
 
+    def terms(self, function: str) -> tuple[Expression, ...]:
+        """Return what a function that stands outermost is of; the expression itself without it.
+
+        Parameters
+        ----------
+        function
+            ``min`` or ``max``.
+        """
+        tree = self.tree
+        if not isinstance(tree, Operation) or tree.operator != function:
+            return (self,)
+        return tuple(self._of(operand) for operand in tree.operands)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that it reads, each once, in the order in which they stand."""
+        return tuple(dict.fromkeys(_names(self.tree)))
+
+    def _of(self, tree: Node) -> Expression:
+        part = Expression.__new__(Expression)
+        part.text, part.tree, part._function = self.text, tree, None
+        return part
+
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _names(tree: Node) -> Iterator[str]:
+    if isinstance(tree, Name):
+        yield tree.name
+    elif isinstance(tree, Operation):
+        for operand in tree.operands:
+            yield from _names(operand)
 
 
 def _compiled(tree: Node) -> _Evaluate:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import attrs
 
@@ -43,12 +44,17 @@ class KernelUnit:
 
 @attrs.frozen
 class CompiledCode:
-    """What a compiler made of a unit: the code object and what was read from it."""
+    """What a compiler made of a unit: the code object and what was read from it.
+
+    `listing` is the text that the compiler made the code of, assembly say, where there is one. It
+    is kept for people to read, and nothing rests on it.
+    """
 
     code: bytes
     facts: KernelFacts
     buffers: tuple[BufferAccess, ...] = ()
     operations: tuple[Operation, ...] = ()
+    listing: str = ""
 
 
 class Compiler(ABC):
@@ -106,6 +112,18 @@ class Compiler(ABC):
         tile serves.
         """
         return ()
+
+    def disassembly(self, code: Path, entry: str) -> str:
+        """Return the instructions of a kernel's code object as text, by a tool that is installed.
+
+        As inherited there is no such tool; what the compiler left as `listing` stands for it.
+
+        Raises
+        ------
+        XpuBuildError
+            There is no tool, or it fails; the message says what to install.
+        """
+        raise XpuBuildError(f"nothing here disassembles code of {self.identity}")
 
     @abstractmethod
     def compile(

@@ -243,3 +243,16 @@ def test_thousand_random_texts_are_read_or_refused_by_name():
             message = str(error)
         assert "\n" not in message, text
         assert "allowed" in message or "takes" in message, text
+
+
+def test_terms_are_those_of_the_outermost_function_with_the_names_that_they_read():
+    whole = Expression("min(device.a, max(kernel.b, 2) // launch.threads, device.a * device.c)")
+    terms = whole.terms("min")
+    assert [term.names for term in terms] == [
+        ("device.a",),
+        ("kernel.b", "launch.threads"),
+        ("device.a", "device.c"),
+    ]
+    scope = {"device.a": 5, "kernel.b": 7, "launch.threads": 3}
+    assert [term.evaluate(scope) for term in terms] == [5, 2, None]
+    assert whole.terms("max") == (whole,)

@@ -19,6 +19,7 @@ from typing import Final
 from xpu.errors import XpuBuildError
 from xpu.model import BufferAccess, KernelFacts
 from xpu.spec import CompiledCode, Compiler, KernelUnit
+from xpu_backend_cpu.disassembly import disassembly
 from xpu_backend_cpu.flags import NATIVE, PRELUDE, fingerprint, target_flags
 from xpu_backend_cpu.generated import largest_frame_bytes, native_operations
 from xpu_backend_cpu.pool import POOL, pool_bytes
@@ -61,6 +62,16 @@ class CpuCompiler(Compiler):
     def fingerprint(self, target: str) -> str:
         """Return the flags, the prelude's hash and, for native code, the processor's."""
         return fingerprint(self._flags(target), target)
+
+    def disassembly(self, code: Path, entry: str) -> str:
+        """Return the instructions of a shared object, as `objdump` writes them.
+
+        Raises
+        ------
+        XpuBuildError
+            It is not installed, or refuses the file.
+        """
+        return disassembly(code)
 
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
@@ -144,6 +155,7 @@ def _write(unit: KernelUnit, directory: Path) -> None:
 
 def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
     code = (directory / "kernel.so").read_bytes()
+    listing = (directory / "kernel.s").read_text(errors="replace")
     report = directory / "kernel.su"
     facts = KernelFacts(
         stack_bytes=largest_frame_bytes(report.read_text() if report.exists() else ""),
@@ -153,5 +165,6 @@ def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
         code=code,
         facts=facts,
         buffers=tuple(BufferAccess(item.name, item.access) for item in unit.arguments),
-        operations=native_operations((directory / "kernel.s").read_text(errors="replace")),
+        operations=native_operations(listing),
+        listing=listing,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Final
 
 from xpu.model import Operation
@@ -18,7 +19,8 @@ _NATIVE: Final = re.compile(
 
 def native_operations(assembly: str) -> tuple[Operation, ...]:
     """Name each native dot or matrix instruction of the code once, in alphabetic order."""
-    return tuple(Operation(name) for name in sorted(set(_NATIVE.findall(assembly))))
+    found = Counter(_NATIVE.findall(assembly))
+    return tuple(Operation(name, places=found[name]) for name in sorted(found))
 
 
 def largest_frame_bytes(report: str) -> int | None:

@@ -20,6 +20,7 @@ from xpu.errors import XpuBuildError, XpuError
 from xpu.model import nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
 from xpu_backend_cuda.cubin import kernel_facts
+from xpu_backend_cuda.disassembly import disassembly
 from xpu_backend_cuda.nvrtc import Job
 from xpu_backend_cuda.ptx import buffer_modes, native_operations
 from xpu_backend_cuda.tiles import matrix_shapes
@@ -100,6 +101,16 @@ class CudaCompiler(Compiler):
         """Name the cooperative matrices that a target has instructions for."""
         return matrix_shapes(target)
 
+    def disassembly(self, code: Path, entry: str) -> str:
+        """Return the instructions of a CUBIN, as `nvdisasm` writes them.
+
+        Raises
+        ------
+        XpuBuildError
+            It is not installed, or refuses the file.
+        """
+        return disassembly(code)
+
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
     ) -> Sequence[CompiledCode | XpuBuildError]:
@@ -139,7 +150,9 @@ class CudaCompiler(Compiler):
         except (struct.error, ValueError, LookupError) as error:
             what = f"{self.identity} gave something that is no code object: {error!r}"
             return XpuBuildError(f"{unit.kernel}, target {target}: {what}")
-        return CompiledCode(done.code, facts, buffers, native_operations(done.ptx))
+        return CompiledCode(
+            done.code, facts, buffers, native_operations(done.ptx), listing=done.ptx
+        )
 
     def _job(self, unit: KernelUnit, target: str, deadline_s: float) -> Job:
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(_WAVE)}

@@ -23,6 +23,7 @@ from xpu.errors import XpuBuildError
 from xpu.model import nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
 from xpu_backend_hip.code_object import kernel_facts
+from xpu_backend_hip.disassembly import disassembly
 from xpu_backend_hip.generated import buffer_modes, kept_forms, native_operations
 from xpu_backend_hip.process import Finished, run
 from xpu_backend_hip.targets import generation, is_generic, wave_width
@@ -90,6 +91,16 @@ class HipCompiler(Compiler):
         flags = " ".join((*_FLAGS, *_of_target(target), *_TO_CODE))
         return f"{flags}; prelude {prelude}; {self._toolchain.banner}"
 
+    def disassembly(self, code: Path, entry: str) -> str:
+        """Return the instructions of a code object, as `llvm-objdump` writes them.
+
+        Raises
+        ------
+        XpuBuildError
+            It is not installed, or does not know the part.
+        """
+        return disassembly(self._toolchain, code)
+
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
     ) -> Sequence[CompiledCode | XpuBuildError]:
@@ -114,7 +125,7 @@ class HipCompiler(Compiler):
                 directory = Path(name)
                 code = self._made(unit, target, deadline_s, directory)
                 facts = kernel_facts(code, unit.entry, wave_width(target))
-                operations = native_operations((directory / _ASSEMBLY).read_text(errors="replace"))
+                listing = (directory / _ASSEMBLY).read_text(errors="replace")
                 modes = buffer_modes(directory / _IR, unit.entry, len(unit.arguments))
             if facts.registers is None or facts.spill_bytes is None:
                 raise XpuBuildError(
@@ -124,7 +135,7 @@ class HipCompiler(Compiler):
             buffers = buffer_accesses(unit.arguments, modes)
         except (XpuBuildError, OSError) as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
-        return CompiledCode(code, facts, buffers, operations)
+        return CompiledCode(code, facts, buffers, native_operations(listing), listing=listing)
 
     def _made(self, unit: KernelUnit, target: str, deadline_s: float, directory: Path) -> bytes:
         """Compile and link a unit in a directory and return the code object."""

@@ -1,0 +1,125 @@
+"""``manifest show`` and ``diff``: by name and by file, with and without a device's facts."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+NO_TOOLS = types.SimpleNamespace(which=lambda _: None)
+FACTS = """name = "a part"
+wave_width = 8
+max_threads_per_block = 64
+max_threads_per_multiprocessor = 64
+"""
+
+
+@pytest.fixture
+def built(xpu, tmp_path: Path) -> dict[str, Path]:
+    """The manifests of two members, as files."""
+    assert xpu("build", "toy", "--out", tmp_path / "out").status == 1  # one does not compile
+    found = {path: tomllib.loads(path.read_text()) for path in (tmp_path / "out").rglob("*.toml")}
+    return {
+        kept["kernel"].partition(".")[2]: path for path, kept in found.items() if "entry" in kept
+    }
+
+
+def test_a_kernel_is_shown_by_name_and_by_file_alike(xpu, built) -> None:
+    by_name = xpu("manifest", "show", "toy.plain", "--json").document
+    assert by_name == xpu("manifest", "show", built["plain"], "--json").document
+    assert by_name["kernel"] == "toy.plain"
+    assert by_name["buffers"] == [
+        {"name": "x", "mode": "read", "is_derived": False},
+        {"name": "y", "mode": "write", "is_derived": False},
+    ]
+    assert "occupancy" not in by_name
+    shown = xpu("manifest", "show", f"toy.plain@{by_name['target']}").out
+    for text in (by_name["code_hash"], "declared", "stack_bytes"):
+        assert text in shown
+    assert "registers" not in shown  # absent stays absent
+
+
+def test_a_facts_file_says_what_fits(xpu, tmp_path) -> None:
+    (tmp_path / "facts.toml").write_text(FACTS)
+    answer = xpu("manifest", "show", "toy.plain", "--facts", tmp_path / "facts.toml", "--json")
+    said = answer.document["occupancy"]
+    # These rules record no resident groups, and the toy states no block.
+    assert said == {
+        "device": "a part",
+        "resident_groups": None,
+        "limiters": [],
+        "feasible_blocks": [],
+        "pruned": "",
+    }
+
+
+def test_what_differs_is_listed_by_field(xpu, built) -> None:
+    answer = xpu("manifest", "diff", "toy.plain", built["coarse"], "--json")
+    fields = {row["field"]: (row["first"], row["second"]) for row in answer.document["fields"]}
+    assert fields["kernel"] == ("toy.plain", "toy.coarse")
+    assert "code_hash" in fields
+    assert "target" not in fields
+    text = xpu("manifest", "diff", "toy.plain", "toy.coarse").out
+    assert "toy.coarse" in text
+    assert "the manifests say the same" in xpu("manifest", "diff", "toy.plain", "toy.plain").out
+
+
+def test_the_code_of_two_builds_stands_side_by_side(xpu) -> None:
+    same = xpu("manifest", "diff", "toy.plain", "toy.plain", "--code").out
+    assert same.rstrip().endswith("the same")
+    answer = xpu("manifest", "diff", "toy.plain", "toy.coarse", "--code", "--json").document["code"]
+    gone = [line for line in answer["diff"] if line.startswith("-") and line[1:2] != "-"]
+    come = [line for line in answer["diff"] if line.startswith("+") and line[1:2] != "+"]
+    assert gone
+    assert any("512" in line or "0x200" in line for line in come)  # the grain of the second
+    rows = xpu("manifest", "diff", "toy.plain", "toy.coarse", "--code").out
+    assert any(f" {sign} " in rows for sign in "|<>")
+
+
+def test_without_a_disassembler_the_compilers_text_is_compared(xpu, monkeypatch) -> None:
+    monkeypatch.setattr("xpu_backend_cpu.disassembly.shutil", NO_TOOLS)
+    answer = xpu("manifest", "diff", "toy.plain", "toy.coarse", "--code", "--json").document["code"]
+    assert answer["form"] == "text that the compiler made the code of"
+    assert any(".cfi" in line or "\t" in line or "mov" in line for line in answer["diff"])
+
+
+def test_without_either_the_error_says_what_to_install(xpu, built, monkeypatch) -> None:
+    monkeypatch.setattr("xpu_backend_cpu.disassembly.shutil", NO_TOOLS)
+    answer = xpu("manifest", "diff", built["plain"], "toy.coarse", "--code")
+    assert answer.status == 1
+    assert "there is no objdump; install binutils" in answer.err
+    assert "name the kernel in place of the file" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("kernel", "status", "words"),
+    [
+        ("toy.plane", 2, "no kernel is called 'toy.plane'; did you mean 'toy.plain'"),
+        ("tay.plain", 2, "did you mean 'toy'"),
+        ("nowhere/x.toml", 2, "nowhere/x.toml: there is no such file"),
+        ("toy.broken", 1, "this member does not compile"),
+        ("toy.prepare", 1, "the family prepares no weights for cpu"),
+    ],
+)
+def test_what_is_not_there_is_said(xpu, kernel, status, words) -> None:
+    answer = xpu("manifest", "show", kernel)
+    assert answer.status == status
+    assert words in answer.err
+
+
+def test_another_schema_is_refused_with_what_to_type(xpu, built) -> None:
+    text = built["plain"].read_text()
+    built["plain"].write_text(text.replace("schema = 2", "schema = 7"))
+    answer = xpu("manifest", "show", built["plain"])
+    assert answer.status == 1
+    assert "manifest schema 7; this version of XPU reads 2: xpu build toy --target" in answer.err
+    assert f"xpu: {built['plain']}: manifest schema 7" in answer.err
+
+
+def test_a_file_that_is_no_manifest_is_refused(xpu, tmp_path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    answer = xpu("manifest", "show", tmp_path / "x.toml")
+    assert answer.status == 1
+    assert "not a manifest" in answer.err

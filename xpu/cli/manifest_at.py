@@ -1,0 +1,205 @@
+"""Finds the manifest that a command line means: a file's, or that of a kernel by its name."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from xpu.errors import XpuBuildError, XpuConfigError, XpuError
+from xpu.model import Manifest, Problem, nearest
+
+if TYPE_CHECKING:
+    from xpu.adaptor import Built
+    from xpu.model import Family, Member
+    from xpu.registry import Registry
+    from xpu.settings import Settings
+    from xpu.spec import Backend
+
+_USUAL_SIZE: Final = 4096
+"""Each size of a problem for which a launch is asked, where nobody says another."""
+
+
+@attrs.frozen
+class Found:
+    """A manifest with what stands around it.
+
+    Attributes
+    ----------
+    where
+        What was asked for.
+    code, listing
+        Files with the code object, and with the text that the compiler made it of.
+    backend
+        The one whose compiler made it, where that is known.
+    parameters
+        Of the member, and of its launch: ``threads``, ``dynamic_shared_bytes``.
+    """
+
+    where: str
+    manifest: Manifest
+    code: Path | None = None
+    listing: Path | None = None
+    backend: Backend | None = None
+    parameters: dict[str, int] = attrs.field(factory=dict)
+
+    def listed(self) -> str:
+        """Return the compiler's text; the empty one where it was not kept."""
+        if self.listing is None or not self.listing.is_file():
+            return ""
+        return gzip.decompress(self.listing.read_bytes()).decode()
+
+
+class Finder:
+    """Finds manifests; plugins and configuration are loaded for the first that needs them.
+
+    Parameters
+    ----------
+    backend, target
+        For kernels that are named without a target; as in `xpu build` where they are None.
+    sizes
+        A problem's key, for launches that depend on it.
+    """
+
+    def __init__(self, backend: str | None, target: str | None, sizes: str | None) -> None:
+        from xpu.registry import default_registry
+
+        self._registry: Registry = default_registry()
+        self._backend, self._target, self._sizes = backend, target, sizes
+        self._settings: Settings | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The configuration."""
+        from xpu.orchestrator import settings_for
+
+        if self._settings is None:
+            self._settings = settings_for(self._registry)
+        return self._settings
+
+    @property
+    def further_facts(self) -> set[str]:
+        """Names of the facts that backends declare beyond the usual ones."""
+        backends = self._registry.backends.values()
+        return {name for one in backends for name in one.further_facts}
+
+    def find(self, text: str) -> Found:
+        """Return the manifest of a file, or of a kernel, built where it is not yet.
+
+        Parameters
+        ----------
+        text
+            A path, or a kernel (``q4k_tile.t64x64``), with its target behind an ``@`` perhaps.
+
+        Raises
+        ------
+        XpuConfigError
+            There is neither such a file nor such a kernel.
+        XpuBuildError
+            The file is no manifest, or the kernel does not compile.
+        """
+        path = Path(text)
+        if path.is_file():
+            return self._of_file(text, path)
+        if path.suffix == ".toml" or "/" in text:
+            raise XpuConfigError(f"{text}: there is no such file")
+        kernel, _, target = text.partition("@")
+        return self._of_kernel(text, kernel, target or self._target)
+
+    def _of_file(self, text: str, path: Path) -> Found:
+        from xpu.adaptor import LISTING, manifest_from_toml
+
+        try:
+            manifest = manifest_from_toml(path.read_text("utf-8"), text)
+        except UnicodeDecodeError as error:
+            raise XpuBuildError(f"{text}: not a manifest: {error}") from error
+        beside = [path.with_suffix(".code"), path.with_name("code")]
+        # A bundle has its code objects by their hash.
+        beside += [parent / "code" / manifest.code_hash for parent in path.absolute().parents[:3]]
+        code = next((each for each in beside if each.is_file()), None)
+        found = Found(text, manifest, code, path.with_name(LISTING))
+        backend = self._whose(manifest.target)
+        if backend is None:
+            return found
+        known = self._parameters(manifest.kernel, backend.dialect)
+        return attrs.evolve(found, backend=backend, parameters=known)
+
+    def _of_kernel(self, text: str, kernel: str, target: str | None) -> Found:
+        from xpu.adaptor import LISTING, Adaptor, BuildCache, Called
+        from xpu.orchestrator import pick_backend
+
+        family, member = self._member(kernel)
+        backend = self._whose(target) if target is not None and self._backend is None else None
+        if backend is None:
+            named = self._backend
+            backend = self._registry.backend(named) if named else pick_backend(self._registry, None)
+        adaptor = Adaptor(backend, self._registry, BuildCache())
+        wanted = target or adaptor.native_target()
+        if member is None:
+            made = adaptor.preparation(family, wanted)
+            built = _needed(made, f"{kernel}: the family prepares no weights for {backend.name}")
+        else:
+            result = adaptor.build(family, [member], wanted)[member.name]
+            if isinstance(result, XpuBuildError):
+                raise result
+            parts = [each for each in (result, *result.staging) if not isinstance(each, Called)]
+            why = f"{kernel}: it calls a routine of a library and has no code of its own"
+            built = _needed(next((each for each in parts if each.kernel == kernel), None), why)
+        known = self._parameters(kernel, backend.dialect)
+        listing = built.code.with_name(LISTING)
+        return Found(text, built.manifest, built.code, listing, backend, known)
+
+    def _member(self, kernel: str) -> tuple[Family, Member | None]:
+        """Return family and member of a kernel; no member for what prepares weights."""
+        name, _, rest = kernel.partition(".")
+        family = self.settings.family(name)
+        if rest == "prepare":
+            return family, None
+        own = rest.partition(".")[0]
+        names = {member.name: member for member in family.members}
+        if own not in names:
+            kernels = [f"{name}.{each}" for each in (*names, "prepare")]
+            raise XpuConfigError(f"no kernel is called {kernel!r}; {nearest(kernel, kernels)}")
+        return family, names[own]
+
+    def _parameters(self, kernel: str, dialect: str) -> dict[str, int]:
+        """Return a member's parameters and launch; nothing for what is none of this configuration.
+
+        What runs before a member, or prepares weights, has a launch that depends on the problem.
+        """
+        name, _, own = kernel.partition(".")
+        family = self.settings.families.get(name)
+        member = (
+            next((each for each in family.members if each.name == own), None) if family else None
+        )
+        if family is None or member is None or not member.speaks(dialect):
+            return {}
+        sizes = self._sizes or "x".join(str(_USUAL_SIZE) for _ in family.problem)
+        problem = Problem.parse(family.problem, sizes)
+        launch = self._registry.launch_for(family, dialect, member.parameters, problem)
+        known = dict(member.parameters)
+        if launch.block is not None:
+            known["threads"] = launch.block[0] * launch.block[1] * launch.block[2]
+        if launch.dynamic_shared_bytes:
+            known["dynamic_shared_bytes"] = launch.dynamic_shared_bytes
+        return known
+
+    def _whose(self, target: str) -> Backend | None:
+        """Return the backend that is named, else the one whose compiler knows a target."""
+        if self._backend is not None:
+            return self._registry.backend(self._backend)
+        for backend in map(self._registry.backend, self._registry.backends):
+            # A backend without its compiler knows no target: it is not the one that is meant.
+            with contextlib.suppress(XpuError):
+                if backend.compiler().knows(target):
+                    return backend
+        return None
+
+
+def _needed(built: Built | None, why: str) -> Built:
+    if built is None:
+        raise XpuBuildError(why)
+    return built
