@@ -18,7 +18,8 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from xpu.choice.fault import MemberFault
@@ -45,11 +46,21 @@ LENGTH: Final = struct.Struct("<Q")
 
 
 class Worker:
-    """The parent's side: one child process at a time, started when first needed."""
+    """The parent's side: one child process at a time, started when first needed.
 
-    def __init__(self, backend: Backend, index: int, *, deadline_s: float | None = None) -> None:
+    `runtime` are the files that the backend was given in the place of a compiler, if it was.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        index: int,
+        *,
+        deadline_s: float | None = None,
+        runtime: Mapping[str, Path] | None = None,
+    ) -> None:
         cls = type(bare(backend))
-        self._birth = (cls.__module__, cls.__qualname__, index, owner_of(backend))
+        self._birth = (cls.__module__, cls.__qualname__, index, owner_of(backend), runtime)
         self._deadline_s = JOB_DEADLINE_S if deadline_s is None else deadline_s
         self._process: subprocess.Popen[bytes] | None = None
         # Ends the process also when this object goes without being closed.

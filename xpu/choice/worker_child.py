@@ -20,7 +20,7 @@ from xpu.choice.worker import LENGTH, Gone, send
 from xpu.registry import guarded
 
 if TYPE_CHECKING:
-    from xpu.spec import Device
+    from xpu.spec import Backend, Device
 
 _GRACE_S: Final = 1.0
 """Seconds past the deadline after which a job ends its process: the parent's turn is first."""
@@ -28,12 +28,13 @@ _GRACE_S: Final = 1.0
 
 def _serve(commands: IO[bytes], answers: IO[bytes]) -> None:
     """Run jobs until the parent closes the pipe."""
-    module, qualname, index, owner = _take(commands)
+    module, qualname, index, owner, runtime = _take(commands)
     try:
         place: Any = importlib.import_module(module)
         for part in qualname.split("."):
             place = getattr(place, part)
-        device = guarded(place(), owner).open(index)
+        backend: Backend = guarded(place(), owner)
+        device = (backend if runtime is None else backend.prebuilt(runtime)).open(index)
     except Exception as cause:
         send(answers, ("error", _told(cause)))
         return

@@ -1,186 +1,133 @@
-"""``xpu build``: compile members and show what the compiler made of them."""
+"""``xpu build``: compile members, show what the compiler made of them, and make a bundle."""
 
 from __future__ import annotations
 
-import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from xpu.cli.output import json_option, print_json, print_table
-from xpu.errors import XpuBuildError, XpuError
+from xpu.cli.build_report import failures, print_builds, rows_of
+from xpu.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
-    from xpu.adaptor import Built, Called
-    from xpu.model import Family
+    from xpu.bundle import BundleWriter
+    from xpu.orchestrator import FamilyBuild
     from xpu.registry import Registry
+    from xpu.settings import Settings
 
 
 @click.command()
 @click.argument("families", nargs=-1)
-@click.option("--backend", help="Backend; the first available one when left out.")
-@click.option("--target", help="Target of the compiler; this machine's when left out.")
-@click.option("--out", type=click.Path(path_type=Path), help="Copy code and manifests here.")
+@click.option("--backend", help="Whose targets they are; else that whose compiler knows each.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    help="Target of a compiler, or a backend's name for this machine's; may be given again.",
+)
+@click.option(
+    "--facts",
+    "facts_path",
+    type=click.Path(path_type=Path),
+    help="Leave out what the device in a facts file cannot run, before the cap is counted.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Make a bundle of all that was built here."
+)
 @json_option
 @click.pass_context
 def build(
     ctx: click.Context,
     families: tuple[str, ...],
     backend: str | None,
-    target: str | None,
+    targets: tuple[str, ...],
+    facts_path: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Build FAMILIES (all that the backend's dialect has, when none is named).
+    """Build FAMILIES (all that a target's dialect has, when none is named) for one or more targets.
 
-    Every member is tried and reported; the status is 1 when one fails.
+    Without --target they are built for this machine. Every member is tried and reported; the
+    status is 1 when one fails, and no bundle is made then.
     """
-    from xpu.adaptor import Adaptor, BuildCache
-    from xpu.orchestrator import pick_backend, settings_for
+    from xpu.orchestrator import settings_for
     from xpu.registry import default_registry
 
     registry = default_registry()
     settings = settings_for(registry)
-    chosen = [settings.family(name) for name in families]
-    # Compiling needs no device: a backend that is named is not asked for one.
-    one = pick_backend(registry, None) if backend is None else registry.backend(backend)
-    if not families:
-        chosen = [
-            family
-            for family in settings.families.values()
-            if registry.source_for(family.design, one.dialect) is not None
-        ]
-    chosen = _with_code(registry, one.dialect, chosen)
-    adaptor = Adaptor(one, registry, BuildCache())
-    wanted = target or adaptor.native_target()
-    rows = [row for family in chosen for row in _built(adaptor, family, one.dialect, wanted, out)]
+    with _bundle(out) as writer:
+        builds = _built(registry, settings, families, backend, targets, facts_path)
+        has_failed = any(build.has_failed for build in builds)
+        if writer is not None and not has_failed:
+            from xpu.orchestrator import write_bundle
+
+            write_bundle(writer, builds, settings)
+    rows = rows_of(builds)
     if as_json:
         print_json(rows)
     else:
-        _print(wanted, rows)
-    if any(row["error"] for row in rows):
+        print_builds(rows)
+    for why in failures(rows):
+        click.echo(f"xpu: {why}", err=True)
+    if has_failed:
+        if out is not None:
+            click.echo(f"xpu: {out} was not written: all of a bundle has to build", err=True)
         ctx.exit(1)
 
 
-def _with_code(registry: Registry, dialect: str, chosen: list[Family]) -> list[Family]:
-    """Put the families of its routes in the place of a family that has no code of its own."""
-    from xpu.registry import routes_in
-
-    found: dict[str, Family] = {}
-    for family in chosen:
-        routes = [route.family for route in routes_in(registry, family, dialect)]
-        found |= {each.name: each for each in (routes if family.routes else [family])}
-    return list(found.values())
-
-
 def _built(
-    adaptor: Any, family: Family, dialect: str, target: str, out: Path | None
-) -> list[dict[str, Any]]:
-    members = family.for_dialect(dialect)
-    kept = family.within_cap([member.name for member in members], dialect)
-    results = adaptor.build(family, [one for one in members if one.name in kept], target)
-    rows = []
-    shown: set[str] = set()
-    for name, result in results.items():
-        row: dict[str, Any] = {"family": family.name, "member": name, "target": target, "error": ""}
-        if isinstance(result, XpuBuildError):
-            rows.append({**row, "error": str(result)})
-            continue
-        rows.append({**row, **_member_figures(result)})
-        # Members of one source share what runs before them; it is shown once.
-        fresh = [one for one in result.staging if one.code_hash not in shown]
-        shown.update(one.code_hash for one in fresh)
-        names = [one.kernel.removeprefix(f"{family.name}.") for one in fresh]
-        rows += [
-            {**row, "member": name, **_figures(one)} for name, one in zip(names, fresh, strict=True)
-        ]
-        if out is not None:
-            for one in (result, *result.staging):
-                _copy(one, out)
-    rows.extend(
-        {
-            "family": family.name,
-            "member": member.name,
-            "target": target,
-            "error": "",
-            "status": f"capped at {family.cap}",
-        }
-        for member in members
-        if member.name not in kept
-    )
-    return rows
+    registry: Registry,
+    settings: Settings,
+    names: Sequence[str],
+    backend: str | None,
+    targets: Sequence[str],
+    facts_path: Path | None,
+) -> list[FamilyBuild]:
+    from xpu.adaptor import BuildCache
+    from xpu.cli.facts_file import read_facts
+    from xpu.orchestrator import Building, chosen_families, targets_of
+
+    chosen = chosen_families(settings, names)
+    facts = None
+    if facts_path is not None:
+        further = {name for one in registry.backends.values() for name in one.further_facts}
+        facts = read_facts(facts_path, further)
+    building = Building(registry, settings, BuildCache(), facts)
+    steps = building.steps(chosen, targets_of(registry, targets, backend))
+    builds = []
+    with _progress(len(steps)) as told:
+        for build in building.run(steps):
+            builds.append(build)
+            told(build)
+    return builds
 
 
-def _member_figures(result: Built | Called) -> dict[str, Any]:
-    from xpu.adaptor import Built
+def _bundle(out: Path | None) -> AbstractContextManager[BundleWriter | None]:
+    """Return what writes the bundle: where it cannot be written is said before all is built."""
+    if out is None:
+        return nullcontext()
+    from xpu import __version__
+    from xpu.bundle import BundleWriter
 
-    if isinstance(result, Built):
-        return _figures(result)
-    # Whoever builds for another machine need not have the library that is called there.
-    return {"status": f"calls {result.entry}", "library": result.library, "note": result.missing}
-
-
-def _figures(built: Built) -> dict[str, Any]:
-    facts = built.manifest.footprint
-    return {
-        "status": "cached" if built.was_cached else "built",
-        "registers": facts.registers,
-        "spill_bytes": facts.spill_bytes,
-        "static_shared_bytes": facts.static_shared_bytes,
-        "stack_bytes": facts.stack_bytes,
-        "operations": [operation.instruction for operation in built.manifest.operations],
-        "code_hash": built.manifest.code_hash,
-        "compiler": built.manifest.compiler,
-    }
+    return BundleWriter(out, __version__)
 
 
-def _copy(built: Built | Called, out: Path) -> None:
-    from xpu.adaptor import Built, manifest_to_toml
-
-    if not isinstance(built, Built):
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[FamilyBuild], None]]:
+    """Yield what takes a family after each build; in a pipe it says nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
         return
-    stem = f"{built.manifest.kernel}.{built.manifest.target}"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(built.code, out / f"{stem}.code")
-        (out / f"{stem}.toml").write_text(manifest_to_toml(built.manifest), "utf-8")
-    except OSError as cause:
-        reason = cause.strerror or cause
-        raise XpuError(
-            f"--out {out} cannot be written: {reason}; name another directory"
-        ) from cause
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-
-def _print(target: str, rows: list[dict[str, Any]]) -> None:
-    print_table(
-        f"Target {target}",
-        [
-            "family",
-            "member",
-            "status",
-            "registers",
-            "spill B",
-            "shared B",
-            "stack B",
-            "operations",
-            "code",
-        ],
-        [
-            [
-                row["family"],
-                row["member"],
-                row.get("status", "failed"),
-                row.get("registers"),
-                row.get("spill_bytes"),
-                row.get("static_shared_bytes"),
-                row.get("stack_bytes"),
-                row.get("operations"),
-                row.get("code_hash", "")[:12],
-            ]
-            for row in rows
-        ],
-    )
-    for row in rows:
-        if row["error"]:
-            click.echo(f"xpu: {row['error']}", err=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[last]}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total, last="building")
+        yield lambda build: progress.update(
+            task, advance=1, last=f"{build.family.name} {build.target.name}"
+        )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xpu.errors import XpuConfigError
 
 if TYPE_CHECKING:
     from xpu.orchestrator import Orchestrator
+
+BUNDLE_VARIABLE: Final = "XPU_BUNDLE"
 
 
 def store_directory() -> Path | None:
@@ -19,7 +21,6 @@ def store_directory() -> Path | None:
         return None
     if named is not None:
         try:
-            # Path.expanduser raises where there is no home.
             # Path.expanduser raises where there is no home.
             return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
         except FileNotFoundError:
@@ -33,8 +34,16 @@ def store_directory() -> Path | None:
 
 
 def open_orchestrator(backend: str | None, device: int, *, with_store: bool = True) -> Orchestrator:
-    """Return an orchestrator as the command line uses it; the caller closes it."""
+    """Return an orchestrator as the command line uses it; the caller closes it.
+
+    Its members come from the bundle that ``$XPU_BUNDLE`` names, if it is set.
+    """
     from xpu.orchestrator import Orchestrator
 
-    store = store_directory() if with_store else None
-    return Orchestrator(store, backend=backend, device=device, tuning="off")
+    return Orchestrator(
+        store_directory() if with_store else None,
+        backend=backend,
+        device=device,
+        tuning="off",
+        bundle=os.environ.get(BUNDLE_VARIABLE) or None,
+    )

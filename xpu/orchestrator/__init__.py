@@ -1,11 +1,13 @@
 """The way into XPU for a program: filter, choice and compiled member behind one `bind`."""
 
 from xpu.orchestrator.bound import BoundKernel
+from xpu.orchestrator.building import Building, FamilyBuild, chosen_families, write_bundle
 from xpu.orchestrator.calibrator import Calibrator, Measurement
 from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
 from xpu.orchestrator.startup import availability_of, pick_backend, settings_for
+from xpu.orchestrator.targets import Target, targets_of
 from xpu.orchestrator.tuning import Answer, Tuning
 from xpu.orchestrator.unseen import considered_by_facts
 from xpu.orchestrator.weights import PreparedWeights
@@ -13,15 +15,21 @@ from xpu.orchestrator.weights import PreparedWeights
 __all__ = [
     "Answer",
     "BoundKernel",
+    "Building",
     "Calibrator",
     "Event",
+    "FamilyBuild",
     "Measurement",
     "Op",
     "Orchestrator",
     "PreparedWeights",
+    "Target",
     "Tuning",
     "availability_of",
+    "chosen_families",
     "considered_by_facts",
     "pick_backend",
     "settings_for",
+    "targets_of",
+    "write_bundle",
 ]

@@ -122,9 +122,13 @@ class Assembly:
         }
 
     def eligible(self, family: Family, problem: Problem) -> tuple[str, ...]:
-        """Name the members that are not ruled out without compiling, in declared order."""
-        verdicts = self.rule_out(family, problem)
-        return tuple(name for name, verdict in verdicts.items() if verdict.is_survivor)
+        """Name the members that may be had and are not ruled out uncompiled, in declared order."""
+        verdicts, lacks = self.rule_out(family, problem), self.adaptor.lacks
+        return tuple(
+            member.name
+            for member in family.for_dialect(self.dialect)
+            if verdicts[member.name].is_survivor and not lacks(family, member)
+        )
 
     def assemble(
         self, family: Family, problem: Problem, build: Collection[str] | None = None
@@ -210,6 +214,8 @@ class Assembly:
         if isinstance(result, XpuBuildError):
             return MemberResult(member.name, status="failed", note=str(result))
         if result is None:
+            if why := self.adaptor.lacks(family, member):
+                return MemberResult(member.name, status="capped", note=why)
             return MemberResult(member.name, status="capped") if capped else None
         if isinstance(result, Called) and result.library is None:
             return MemberResult(member.name, status="failed", note=result.missing)

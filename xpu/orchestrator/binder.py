@@ -92,4 +92,5 @@ class Binder:
             is_final=served.is_final,
             verdict=verdict,
             pruned=assembled.filter.pruned,
+            aside=assembled.filter.aside,
         )

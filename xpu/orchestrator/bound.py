@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xpu.model import ChoiceResult, Problem, Verdict
+from xpu.model import ChoiceResult, MemberResult, Problem, Verdict
 from xpu.orchestrator.calls import Calls
 from xpu.orchestrator.direct import Direct
 
@@ -23,6 +23,7 @@ class BoundKernel(Direct):
         is_final: bool,
         verdict: Verdict,
         pruned: Sequence[Verdict],
+        aside: Sequence[MemberResult] = (),
     ) -> None:
         self.family = family
         self.problem = problem
@@ -30,6 +31,7 @@ class BoundKernel(Direct):
         self.is_final = is_final
         self.verdict = verdict
         self.pruned = tuple(pruned)
+        self.aside = tuple(aside)
         self.calls = calls
 
     def __new__(cls, *, calls: Calls, **_what: object) -> BoundKernel:
@@ -56,7 +58,7 @@ class BoundKernel(Direct):
         )
 
     def explain(self) -> str:
-        """Say which member serves, why, and what was pruned."""
+        """Say which member serves, why, and what was pruned or not considered."""
         lines = [f"{self.family} {self.problem.key}: {self.member} ({self.result.source})"]
         if self.result.serving:
             lines.append(f"  its member {self.result.serving} serves")
@@ -66,4 +68,5 @@ class BoundKernel(Direct):
         if self.result.note:
             lines.append(f"  {self.result.note}")
         lines.extend(f"  {verdict}" for verdict in self.pruned)
+        lines.extend(f"  {one.name}: {one.status}: {one.brief}" for one in self.aside if one.note)
         return "\n".join(lines)

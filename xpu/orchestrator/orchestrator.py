@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xpu.adaptor import Adaptor, BuildCache
 from xpu.choice import ShapeChoice
 from xpu.errors import XpuLaunchException
 from xpu.filter import ShapeFilter
@@ -19,9 +18,9 @@ from xpu.orchestrator.calibrator import Calibrator
 from xpu.orchestrator.events import Event, Listener, tell
 from xpu.orchestrator.host import Host, answers_of
 from xpu.orchestrator.op import Op
+from xpu.orchestrator.opening import opened
 from xpu.orchestrator.policy import memory_mode, tuning_policy
 from xpu.orchestrator.service import Service
-from xpu.orchestrator.startup import pick_backend, settings_for
 from xpu.orchestrator.trials import Trials
 from xpu.orchestrator.weights import PreparedWeights
 from xpu.probes import ModelProblems, ProbeOutcome, run_probes
@@ -53,6 +52,8 @@ class Orchestrator:
         ``warm`` or ``cold``: how candidates are timed.
     build_cache
         Directory of built code; None for ``$XPU_BUILD_CACHE`` or the platform's.
+    bundle
+        What ``xpu build --out`` wrote, to do without a compiler. None: members are compiled.
     listener
         Hears of every default served for want of an answer and every answer dropped.
     registry
@@ -63,7 +64,9 @@ class Orchestrator:
     XpuConfigError
         An argument or the configuration is not acceptable.
     XpuLaunchException
-        The backend is not available; the message says how to mend that.
+        The backend is not available, or the bundle holds nothing for the device.
+    XpuBuildError
+        The bundle is damaged, or of another schema.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Orchestrator:
         config: str | Path | None = None,
         memory: str = "warm",
         build_cache: str | Path | None = None,
+        bundle: str | Path | None = None,
         listener: Listener | None = None,
         registry: Registry | None = None,
     ) -> None:
@@ -83,11 +87,9 @@ class Orchestrator:
         self._memory = memory_mode(memory)
         self._is_closed = False
         self.registry = registry or default_registry()
-        self.settings = settings_for(self.registry, config)
-        self.backend = pick_backend(self.registry, backend)
-        self._device = self.backend.open(device)
-        adaptor = Adaptor(self.backend, self.registry, BuildCache(build_cache))
-        self._assembly = Assembly(self.settings, self.registry, self._device, adaptor)
+        parts = opened(self.registry, backend, device, config, bundle, build_cache)
+        self.settings, self.backend, self._device = parts.settings, parts.backend, parts.device
+        self._assembly = Assembly(self.settings, self.registry, self._device, parts.adaptor)
         self.store = None if store is None else Autotune(store, self._device.facts)
         self._choice = ShapeChoice(
             store=self.store,

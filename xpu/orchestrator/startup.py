@@ -10,8 +10,12 @@ from xpu.settings import Settings, Vocabulary, load_settings
 from xpu.spec import Availability, Backend
 
 
-def settings_for(registry: Registry, config: str | Path | None = None) -> Settings:
+def settings_for(
+    registry: Registry, config: str | Path | None = None, *, resolved: Path | None = None
+) -> Settings:
     """Load and validate all configuration against what the plugins declare.
+
+    `resolved` is a bundle's configuration, which stands in the place of all layers but `config`.
 
     Raises
     ------
@@ -21,7 +25,12 @@ def settings_for(registry: Registry, config: str | Path | None = None) -> Settin
     vocabulary = Vocabulary(
         registry.designs, registry.device_facts, registry.dialects, registry.missing
     )
-    return load_settings(config=config, plugin_files=registry.config_files, vocabulary=vocabulary)
+    return load_settings(
+        config=config,
+        plugin_files=registry.config_files,
+        vocabulary=vocabulary,
+        resolved=resolved,
+    )
 
 
 def pick_backend(registry: Registry, name: str | None) -> Backend:

@@ -67,7 +67,8 @@ class Trials:
     def __init__(self, assembly: Assembly, device: Device, index: int) -> None:
         self._assembly = assembly
         self._device = device
-        self._worker: Final = Worker(assembly.adaptor.backend, index)
+        adaptor = assembly.adaptor
+        self._worker: Final = Worker(adaptor.backend, index, runtime=adaptor.runtime)
         self.timer = KernelTimer(device.timer())
         self._preparers: dict[str, Preparer] = {}
         self._lock = threading.Lock()

@@ -7,5 +7,6 @@ plugin or writes a file: what plugins declare comes in as a `Vocabulary`.
 
 from xpu.settings.build import Vocabulary
 from xpu.settings.settings import Settings, load_settings, shipped_rules
+from xpu.settings.written import written
 
-__all__ = ["Settings", "Vocabulary", "load_settings", "shipped_rules"]
+__all__ = ["Settings", "Vocabulary", "load_settings", "shipped_rules", "written"]

@@ -30,8 +30,13 @@ def layers(
     config: Config | Sequence[Config] | None,
     plugin_files: Iterable[tuple[str, Path]],
     environ: Mapping[str, str],
+    *,
+    resolved: Path | None = None,
 ) -> list[Layer]:
     """Return every file to read, a list for each layer, the lowest layer first.
+
+    `resolved` is a directory with what layers said when they were written back: it stands
+    in the place of all of them but `config`.
 
     Raises
     ------
@@ -42,12 +47,11 @@ def layers(
     for plugin, path in plugin_files:
         by_plugin.setdefault(plugin, []).append(File(path, plugin))
     given = config if isinstance(config, list | tuple) else () if config is None else (config,)
-    return [
-        [base_file(name, environ) for name in _NAMES],
-        *by_plugin.values(),
-        _present(_user_directory()),
-        *(_given(item) for item in given),
-    ]
+    over = [_given(item) for item in given]
+    if resolved is not None:
+        return [[File(resolved / name) for name in _NAMES], *over]
+    base = [base_file(name, environ) for name in _NAMES]
+    return [base, *by_plugin.values(), _present(_user_directory()), *over]
 
 
 def base_file(name: str, environ: Mapping[str, str]) -> File:

@@ -86,6 +86,7 @@ def load_settings(
     plugin_files: Iterable[tuple[str, Path]] = (),
     vocabulary: Vocabulary | None = None,
     environ: Mapping[str, str] | None = None,
+    resolved: Path | None = None,
 ) -> Settings:
     """Read every layer of configuration and check all of it.
 
@@ -99,6 +100,8 @@ def load_settings(
         What loaded plugins declare; nothing when None.
     environ
         Where ``XPU_CONFIG_DIR`` is read; the process's environment when None.
+    resolved
+        A directory of files as `written` gives them, in the place of all layers but `config`.
 
     Raises
     ------
@@ -107,7 +110,8 @@ def load_settings(
         what is allowed.
     """
     vocabulary = vocabulary or Vocabulary()
-    read_from = layers(config, plugin_files, os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
+    read_from = layers(config, plugin_files, environ, resolved=resolved)
     merged = _merged(read_from)
     buckets = build_buckets(merged.buckets)
     families, dormant = build_families(merged.families, buckets, vocabulary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,30 +25,86 @@ class Copied(Preparation):
         return 4 * raw_shape[0]
 
 
-def test_build_tries_every_member_and_copies_what_was_built(xpu, tmp_path: Path) -> None:
+def test_build_tries_every_member_and_makes_no_bundle_of_what_failed(xpu, tmp_path: Path) -> None:
     answer = xpu("build", "toy", "--out", tmp_path / "out", "--json")
     assert answer.status == 1  # one of them does not compile
     rows = {row["member"]: row for row in answer.document}
     assert list(rows) == ["plain", "coarse", "broken"]
     assert "this member does not compile" in rows["broken"]["error"]
-    for name in ("plain", "coarse"):
-        assert rows[name]["error"] == ""
-        manifest = tmp_path / f"out/toy.{name}.{rows[name]['target']}.toml"
-        assert tomllib.loads(manifest.read_text())["code_hash"] == rows[name]["code_hash"]
-        assert manifest.with_suffix(".code").stat().st_size > 0
+    assert [rows[name]["error"] for name in ("plain", "coarse")] == ["", ""]
+    assert f"{tmp_path / 'out'} was not written" in answer.err
+    assert not (tmp_path / "out").exists()
     assert {row["status"] for row in xpu("build", "toy", "--json").document[:2]} == {"cached"}
 
 
-def test_what_runs_before_a_member_is_shown_once_and_copied(
-    xpu, tmp_path: Path, monkeypatch
-) -> None:
+def test_a_bundle_serves_the_other_commands(xpu, config: Path, tmp_path: Path, monkeypatch) -> None:
+    toy.write_family(config, {"plain": {"mode": toy.RIGHT}}, default='{ c = "plain" }')
+    answer = xpu("build", "toy", "--target", "cpu", "--out", tmp_path / "out", "--json")
+    assert (answer.status, [row["member"] for row in answer.document]) == (0, ["plain"])
+    toy.write_family(config, {"later": {"mode": toy.RIGHT}})
+    monkeypatch.setenv("XPU_BUNDLE", str(tmp_path / "out"))
+    monkeypatch.setattr("xpu_backend_cpu.backend.CpuBackend.compiler", lambda _: 1 / 0)
+    bench = xpu("bench", "toy", "1000", "--json").document
+    assert [member["name"] for member in bench["members"]] == ["plain"]
+    explained = xpu("explain", "toy", "1000", "--json").document
+    assert [member["name"] for member in explained["survivors"]] == ["plain"]
+    monkeypatch.setenv("XPU_BUNDLE", str(tmp_path / "none"))
+    refused = xpu("bench", "toy", "1000")
+    assert (refused.status, "there is no bundle in" in refused.err) == (2, True)
+
+
+def test_what_runs_before_a_member_is_shown_once(xpu, monkeypatch) -> None:
     monkeypatch.setattr(toy.Toy, "staging", lambda *_: (Copied(),))
-    answer = xpu("build", "toy", "--out", tmp_path / "out", "--json")
-    names = [row["member"] for row in answer.document]
-    assert names == ["plain", "plain.stage_x", "coarse", "broken"]
-    [target] = {row["target"] for row in answer.document}
-    for name in ("plain", "plain.stage_x", "coarse", "coarse.stage_x"):
-        assert (tmp_path / f"out/toy.{name}.{target}.code").is_file()
+    rows = xpu("build", "toy", "--json").document
+    assert [row["member"] for row in rows] == ["plain", "plain.stage_x", "coarse", "broken"]
+
+
+def test_a_weight_preparation_is_built_and_shown(xpu, monkeypatch) -> None:
+    monkeypatch.setattr(toy.Toy, "preparation", Copied())
+    rows = xpu("build", "toy", "--json").document
+    assert [row["member"] for row in rows] == ["plain", "coarse", "broken", "prepare"]
+    assert rows[-1]["status"] in ("built", "cached")
+    monkeypatch.setattr(Copied, "source", lambda *_: KernelSource("c", "#error no"))
+    answer = xpu("build", "toy", "--json")
+    assert (answer.status, "toy.prepare" in answer.document[-1]["error"]) == (1, True)
+
+
+def test_several_targets_are_built_each_by_whose_compiler_knows_it(xpu) -> None:
+    answer = xpu("build", "toy", "--target", "cpu", "--target", "x86-64-v3", "--json")
+    targets = [row["target"] for row in answer.document]
+    assert targets == ["native"] * 3 + ["x86-64-v3"] * 3
+    refused = xpu("build", "toy", "--target", "sm_90")
+    assert refused.status == 2
+    assert "--target sm_90: no compiler knows it; allowed: " in refused.err
+    assert "which stands for this machine's device: cpu" in refused.err
+
+
+FACTS = 'backend = "part"\nmultiprocessors = 2\n'
+
+
+def test_a_facts_file_leaves_out_what_cannot_run_before_the_cap(
+    xpu, config: Path, tmp_path: Path
+) -> None:
+    members = {name: {"mode": toy.RIGHT, "grain": grain} for name, grain in GRAINS.items()}
+    toy.write_family(config, members, default='{ c = "small" }', cap=2)
+    (config / "rules.toml").write_text(
+        '[[rules]]\nid = "R9"\ntitle = "grains"\nneed = "member.grain"\n'
+        'limit = "device.multiprocessors"\nprune_when = "need > limit"\n'
+    )
+    facts = tmp_path / "facts.toml"
+    facts.write_text(FACTS)
+    rows = {row["member"]: row for row in xpu("build", "toy", "--json").document}
+    assert [rows[name]["status"] for name in ("large", "two")] == ["capped at 2"] * 2
+    answer = xpu("build", "toy", "--facts", facts, "--json")
+    assert answer.status == 0
+    status = {row["member"]: row["status"] for row in answer.document}
+    assert status["huge"] == status["large"] == "pruned by R9 grains: 4096 > 2"
+    assert {status["two"], status["small"]} <= {"built", "cached"}
+    facts.write_text("multiprocessor = 2\n")
+    assert xpu("build", "toy", "--facts", facts).status == 2
+
+
+GRAINS = {"huge": 4096, "large": 4096, "two": 2, "small": 1}
 
 
 def test_a_library_that_is_not_here_fails_no_build(xpu, monkeypatch) -> None:
@@ -77,15 +132,19 @@ def test_a_backend_that_is_named_compiles_without_a_device(xpu, monkeypatch) -> 
     monkeypatch.setattr("xpu_backend_cpu.backend.CpuBackend.availability", lambda _: missing)
     answer = xpu("build", "toy", "--backend", "cpu", "--target", target, "--json")
     assert [row["error"] for row in answer.document[:2]] == ["", ""]
-    answer = xpu("build", "toy", "--target", target)
+    assert xpu("build", "toy", "--target", target).status == 1  # of a member, not of a device
+    answer = xpu("build", "toy")
     assert (answer.status, "no device" in answer.err) == (1, True)
 
 
 def test_an_output_directory_that_cannot_be_one(xpu, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     answer = xpu("build", "toy", "--out", tmp_path / "file")
+    assert answer.status == 2
+    assert f"--out {tmp_path / 'file'} is there and is no bundle" in answer.err
+    answer = xpu("build", "toy", "--out", tmp_path / "file/below")
     assert answer.status == 1
-    assert f"--out {tmp_path / 'file'} cannot be written" in answer.err
+    assert f"--out {tmp_path / 'file/below'} cannot be written" in answer.err
 
 
 @pytest.fixture

@@ -1,0 +1,107 @@
+"""What ``xpu build`` says: a row for each kernel, by target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from xpu.cli.output import print_table
+from xpu.errors import XpuBuildError
+
+if TYPE_CHECKING:
+    from xpu.adaptor import Built, Called
+    from xpu.orchestrator import FamilyBuild
+
+Row = dict[str, Any]
+
+_COLUMNS: Final = {
+    "family": "family",
+    "member": "member",
+    "status": "status",
+    "registers": "registers",
+    "spill_bytes": "spill B",
+    "static_shared_bytes": "shared B",
+    "stack_bytes": "stack B",
+    "operations": "operations",
+    "code": "code",
+}
+"""Heads of the table, by the keys of a row."""
+
+
+def rows_of(builds: Sequence[FamilyBuild]) -> list[Row]:
+    """Return a row for each member, and for what runs before it, once for each target."""
+    shown: set[tuple[str, str]] = set()
+    return [row for build in builds for row in _rows(build, shown)]
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    """Return why members failed, in the order of the rows."""
+    return [row["error"] for row in rows if row["error"]]
+
+
+def print_builds(rows: Sequence[Row]) -> None:
+    """Print a table for each target."""
+    by_target: dict[str, list[Row]] = {}
+    for row in rows:
+        by_target.setdefault(row["target"], []).append(row)
+    for target, own in by_target.items():
+        cells = [{"status": "failed", **row, "code": row.get("code_hash", "")[:12]} for row in own]
+        print_table(
+            f"Target {target}",
+            list(_COLUMNS.values()),
+            [[row.get(key) for key in _COLUMNS] for row in cells],
+        )
+
+
+def _rows(build: FamilyBuild, shown: set[tuple[str, str]]) -> Iterator[Row]:
+    """Yield the rows of one family; `shown` are kernels that a row of the target has shown."""
+    family, target = build.family, build.target.name
+    head: Row = {"family": family.name, "member": "", "target": target, "error": ""}
+    for name, result in build.members.items():
+        row = {**head, "member": name}
+        if isinstance(result, XpuBuildError):
+            yield {**row, "error": str(result)}
+            continue
+        yield {**row, **_member_figures(result)}
+        for one in result.staging:
+            yield from _once(head, one, target, shown)
+    if isinstance(build.preparation, XpuBuildError):
+        yield {**head, "member": "prepare", "error": str(build.preparation)}
+    elif build.preparation is not None:
+        yield from _once(head, build.preparation, target, shown)
+    for verdict in build.pruned:
+        why = f"pruned by {verdict.rule} {verdict.title}: {verdict.need} > {verdict.limit}"
+        yield {**head, "member": verdict.candidate.name, "status": why}
+    for name in build.capped:
+        yield {**head, "member": name, "status": f"capped at {family.cap}"}
+
+
+def _once(head: Row, built: Built, target: str, shown: set[tuple[str, str]]) -> Iterator[Row]:
+    """Yield the row of a kernel that members share; none where it was shown before."""
+    if (target, built.code_hash) not in shown:
+        shown.add((target, built.code_hash))
+        name = built.kernel.removeprefix(f"{head['family']}.")
+        yield {**head, "member": name, **_figures(built)}
+
+
+def _member_figures(result: Built | Called) -> Row:
+    from xpu.adaptor import Built
+
+    if isinstance(result, Built):
+        return _figures(result)
+    # Whoever builds for another machine need not have the library that is called there.
+    return {"status": f"calls {result.entry}", "library": result.library, "note": result.missing}
+
+
+def _figures(built: Built) -> Row:
+    facts = built.manifest.footprint
+    return {
+        "status": "cached" if built.was_cached else "built",
+        "registers": facts.registers,
+        "spill_bytes": facts.spill_bytes,
+        "static_shared_bytes": facts.static_shared_bytes,
+        "stack_bytes": facts.stack_bytes,
+        "operations": [operation.instruction for operation in built.manifest.operations],
+        "code_hash": built.manifest.code_hash,
+        "compiler": built.manifest.compiler,
+    }

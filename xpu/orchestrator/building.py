@@ -1,0 +1,211 @@
+"""What `xpu build` does: families built for targets, one after another, each reported.
+
+It needs no device. A facts file stands for one: members that it rules out uncompiled are not
+built, and the cap counts the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from xpu.adaptor import Adaptor, BuildCache, Built, Called
+from xpu.adaptor.units import source_key
+from xpu.bundle import BundleWriter
+from xpu.errors import XpuBuildError
+from xpu.filter import ShapeFilter
+from xpu.model import DeviceFacts, Family, Member, Problem, Verdict
+from xpu.orchestrator.considering import considered
+from xpu.orchestrator.targets import Target
+from xpu.registry import Registry, speaks, why_not
+from xpu.settings import Settings, written
+
+_SMALLEST: Final = tuple(1 << power for power in range(17))
+"""Sizes that are tried for a problem that a design takes: what the smallest of them rules out
+every problem does, for needs grow with sizes."""
+
+
+@attrs.frozen
+class FamilyBuild:
+    """One family built for one target.
+
+    Attributes
+    ----------
+    members
+        What became of each that was to be built.
+    pruned
+        Those that the facts rule out, with rule, need and limit.
+    capped
+        Names of those past the family's cap.
+    preparation
+        The weight preparation, or why it does not compile; None when there is none.
+    sources
+        Kernels with the keys of their sources, as a bundle takes them.
+    """
+
+    family: Family
+    target: Target
+    members: Mapping[str, Built | Called | XpuBuildError]
+    pruned: tuple[Verdict, ...] = ()
+    capped: tuple[str, ...] = ()
+    preparation: Built | XpuBuildError | None = None
+    sources: tuple[tuple[str, Built], ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something of it does not compile."""
+        made = [*self.members.values(), self.preparation]
+        return any(isinstance(each, XpuBuildError) for each in made)
+
+
+def chosen_families(settings: Settings, names: Sequence[str]) -> list[Family]:
+    """Return families by name, or all; with those of routes the families of their routes.
+
+    Raises
+    ------
+    XpuConfigError
+        There is no family of a name, or it is dormant.
+    """
+    named = [settings.family(name) for name in names] or list(settings.families.values())
+    found: dict[str, Family] = {}
+    for family in named:
+        found |= {it.name: it for it in (family, *(route.family for route in family.routes))}
+    return list(found.values())
+
+
+class Building:
+    """Builds families for targets.
+
+    Parameters
+    ----------
+    facts
+        The device to build for, as far as its rules go; None: nothing is ruled out.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        cache: BuildCache,
+        facts: DeviceFacts | None = None,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._cache = cache
+        self._facts = facts
+
+    def steps(
+        self, families: Iterable[Family], targets: Iterable[Target]
+    ) -> list[tuple[Target, Family]]:
+        """Return what there is to build: of each target the families that its dialect has."""
+        with_code = [family for family in families if not family.routes]
+        return [
+            (target, family)
+            for target in targets
+            for family in with_code
+            if speaks(self._registry, family, target.backend.dialect)
+        ]
+
+    def run(self, steps: Iterable[tuple[Target, Family]]) -> Iterator[FamilyBuild]:
+        """Build step by step; a member that fails is a value in its result."""
+        adaptors: dict[tuple[str, str], Adaptor] = {}
+        for target, family in steps:
+            key = (target.backend.name, target.name)
+            if key not in adaptors:
+                adaptors[key] = Adaptor(target.backend, self._registry, self._cache)
+            yield self._family(adaptors[key], family, target)
+
+    def _family(self, adaptor: Adaptor, family: Family, target: Target) -> FamilyBuild:
+        dialect = adaptor.backend.dialect
+        members = family.for_dialect(dialect)
+        pruned = self._ruled_out(family, dialect)
+        names = {verdict.candidate.name for verdict in pruned}
+        passing = [member.name for member in members if member.name not in names]
+        kept = family.within_cap(passing, dialect)
+        wanted = [member for member in members if member.name in kept]
+        results = adaptor.build(family, wanted, target.name)
+        preparation: Built | XpuBuildError | None
+        try:
+            preparation = adaptor.preparation(family, target.name)
+        except XpuBuildError as failed:
+            preparation = failed
+        return FamilyBuild(
+            family,
+            target,
+            results,
+            pruned,
+            tuple(name for name in passing if name not in kept),
+            preparation,
+            tuple(_sources(adaptor, family, wanted, results, preparation)),
+        )
+
+    def _ruled_out(self, family: Family, dialect: str) -> tuple[Verdict, ...]:
+        """Return what the facts rule out, launched on a problem as small as the design takes."""
+        if self._facts is None:
+            return ()
+        problem = self._smallest(family)
+        shapes = ShapeFilter(
+            family.name, self._facts, problem or Problem(), rules=self._settings.rules
+        )
+        launched = None if problem is None else dialect
+        for member in family.for_dialect(dialect):
+            considered(self._registry, shapes, family, member, launched)
+        return tuple(shapes.pruned)
+
+    def _smallest(self, family: Family) -> Problem | None:
+        for size in _SMALLEST:
+            problem = Problem(**dict.fromkeys(family.problem, size))
+            if not why_not(self._registry, family, problem):
+                return problem
+        return None
+
+
+def _sources(
+    adaptor: Adaptor,
+    family: Family,
+    members: Sequence[Member],
+    results: Mapping[str, Built | Called | XpuBuildError],
+    preparation: Built | XpuBuildError | None,
+) -> Iterator[tuple[str, Built]]:
+    """Yield each kernel of a family with the key of what it was built from."""
+    for name, recipe in adaptor.recipes(family, members).items():
+        result = results[name]
+        if not isinstance(result, XpuBuildError):
+            made = [result] if isinstance(result, Built) else []
+            for unit, built in zip(recipe.units, [*made, *result.staging], strict=True):
+                yield source_key(unit), built
+    preparing = adaptor.preparation_unit(family)
+    if preparing is not None and isinstance(preparation, Built):
+        yield source_key(preparing), preparation
+
+
+def write_bundle(writer: BundleWriter, builds: Sequence[FamilyBuild], settings: Settings) -> None:
+    """Write what was built, all of it well, as a bundle.
+
+    Raises
+    ------
+    XpuBuildError
+        What a backend loads beside kernels does not compile.
+    XpuError
+        The directory cannot be written.
+    """
+    names = {build.family.name for build in builds}
+    names |= {
+        family.name
+        for family in settings.families.values()
+        if family.routes and all(route.family.name in names for route in family.routes)
+    }
+    writer.add_config(written(settings, names))
+    by_target: dict[Target, list[FamilyBuild]] = {}
+    for build in builds:
+        by_target.setdefault(build.target, []).append(build)
+    for target, own in by_target.items():
+        writer.add_target(
+            target.carried,
+            [pair for build in own for pair in build.sources],
+            [it for build in own for it in build.members.values() if isinstance(it, Called)],
+            target.compiler.runtime(target.name),
+        )
+    writer.finish()

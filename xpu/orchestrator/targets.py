@@ -1,0 +1,91 @@
+"""Targets by their names: each belongs to the backend whose compiler knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from xpu.bundle import Carried
+from xpu.errors import XpuConfigError, XpuError
+from xpu.orchestrator.startup import pick_backend
+from xpu.registry import Registry
+from xpu.spec import Backend, Compiler
+
+
+@attrs.frozen(eq=False)
+class Target:
+    """A target of a backend's compiler; `name` is what it is called there."""
+
+    name: str
+    backend: Backend
+    compiler: Compiler
+
+    @property
+    def carried(self) -> Carried:
+        """What a bundle says of it, with nothing in it."""
+        return Carried(
+            backend=self.backend.name,
+            dialect=self.backend.dialect,
+            target=self.name,
+            carried=self.compiler.carried_target(self.name),
+            compiler=self.compiler.identity,
+            kernels=(),
+            routines={},
+            runtime={},
+        )
+
+
+def targets_of(registry: Registry, names: Sequence[str], backend: str | None) -> list[Target]:
+    """Return targets by their names, each with the backend whose compiler knows it.
+
+    A backend's name stands for the target of this machine's device. With no names it is that
+    of `backend`, or of the first backend that is available.
+
+    Raises
+    ------
+    XpuConfigError
+        No compiler that is here knows a name; the message says what each is, or why not.
+    XpuBuildError
+        A backend that is named has no compiler, or knows no device.
+    XpuLaunchException
+        No name is given, and no backend is available.
+    """
+    if not names:
+        one = pick_backend(registry, None) if backend is None else registry.backend(backend)
+        return [_native(one)]
+    if backend is not None:
+        one = registry.backend(backend)
+        found = [_native(one) if name == backend else _named(one, name) for name in names]
+    else:
+        found = [_found(registry, name) for name in names]
+    return list({(it.backend.name, it.name): it for it in found}.values())
+
+
+def _native(backend: Backend) -> Target:
+    compiler = backend.compiler()
+    return Target(compiler.native_target(), backend, compiler)
+
+
+def _named(backend: Backend, name: str) -> Target:
+    # What its compiler does not know is each member's failure, in the compiler's own words.
+    return Target(name, backend, backend.compiler())
+
+
+def _found(registry: Registry, name: str) -> Target:
+    if name in registry.backends:
+        return _native(registry.backend(name))
+    missing = []
+    for backend in map(registry.backend, registry.backends):
+        try:
+            compiler = backend.compiler()
+        except XpuError as why:
+            missing.append(f"{backend.name} has no compiler here: {why}")
+            continue
+        if compiler.knows(name):
+            return Target(name, backend, compiler)
+    told = "; ".join([", ".join(registry.backends), *missing])
+    raise XpuConfigError(
+        f"--target {name}: no compiler knows it; allowed: what a backend compiles for, or the "
+        f"name of a backend, which stands for this machine's device: {told}"
+    )
