@@ -27,6 +27,10 @@ class XpuBuildError(XpuError):
     """A kernel could not be compiled, or its build would not be true to its declarations."""
 
 
+class XpuDeadlineError(XpuBuildError):
+    """A compiler passed its deadline and was ended."""
+
+
 class XpuLaunchException(XpuError):  # noqa: N818 - a fixed public name
     """No candidate can be launched, or a launch failed.
 

@@ -11,7 +11,7 @@ import attrs
 from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import BuildCache
 from xpu.adaptor.deadline import compile_deadline_s
-from xpu.adaptor.recipe import Recipe, explained, joined
+from xpu.adaptor.recipe import Recipe, explained, joined, units_of
 from xpu.adaptor.units import (
     kernel_name,
     member_unit,
@@ -79,8 +79,8 @@ class Adaptor:
         self, family: Family, members: Sequence[Member], target: str
     ) -> Mapping[str, Built | Called | XpuBuildError]:
         """Build members by name; one that fails is an error in its place."""
-        recipes = self.recipes(family, members)
-        units = [unit for recipe in recipes.values() for unit in recipe.units]
+        recipes = self.recipes(family, members, target)
+        units = units_of(recipes)
         results = dict(zip(map(id, units), self.made(units, target), strict=True))
         made = self._together(family, members, recipes, results)
         return {name: result for name, result in made.items() if result is not None}
@@ -92,29 +92,41 @@ class Adaptor:
 
         A member that failed to compile when that was last tried is its error.
         """
-        recipes = self.recipes(family, members)
-        units = [unit for recipe in recipes.values() for unit in recipe.units]
+        recipes = self.recipes(family, members, target)
+        units = units_of(recipes)
         results = {id(unit): self.recalled(unit, target) for unit in units}
         return self._together(family, members, recipes, results)
 
-    def recipes(self, family: Family, members: Sequence[Member]) -> Mapping[str, Recipe]:
+    def recipes(
+        self, family: Family, members: Sequence[Member], target: str
+    ) -> Mapping[str, Recipe | XpuBuildError]:
         """Return what members are made of, by name.
+
+        One that its declarations refuse is an error in its place.
 
         Raises
         ------
         XpuBuildError
             The family's design has no source in the backend's dialect.
         """
-        design, dialect = self._registry.design_of(family), self.backend.dialect
-        source = self._source(design)
-        recipes = {}
+        source = self._source(self._registry.design_of(family))
+        recipes: dict[str, Recipe | XpuBuildError] = {}
         for member in members:
-            before = self._registry.staging_for(family, dialect, member.parameters)
-            staging = [staging_unit(family, member, each, dialect) for each in before]
-            own = None if source.routine else member_unit(family, design, source, member)
-            called = self._called(family, member, source.routine) if source.routine else None
-            recipes[member.name] = Recipe(own, called, tuple(staging))
+            try:
+                recipes[member.name] = self._recipe(family, member, source, target)
+            except XpuBuildError as refused:
+                recipes[member.name] = refused
         return recipes
+
+    def _recipe(self, family: Family, member: Member, source: KernelSource, target: str) -> Recipe:
+        design, dialect = self._registry.design_of(family), self.backend.dialect
+        width = self.backend.wave_width(target)
+        before = self._registry.staging_for(family, dialect, member.parameters)
+        staging = [staging_unit(family, member, each, dialect, width) for each in before]
+        if source.routine:
+            return Recipe(None, self._called(family, member, source.routine), tuple(staging))
+        own = member_unit(family, design, source, member, width)
+        return Recipe(own, None, tuple(staging))
 
     def _called(self, family: Family, member: Member, routine: str) -> Called:
         kernel = kernel_name(family, member)
@@ -127,7 +139,7 @@ class Adaptor:
         self,
         family: Family,
         members: Sequence[Member],
-        recipes: Mapping[str, Recipe],
+        recipes: Mapping[str, Recipe | XpuBuildError],
         results: Mapping[int, Built | XpuBuildError | None],
     ) -> dict[str, Built | Called | XpuBuildError | None]:
         """Put members together from what became of their units."""
@@ -135,6 +147,9 @@ class Adaptor:
         made: dict[str, Built | Called | XpuBuildError | None] = {}
         for member in members:
             recipe = recipes[member.name]
+            if isinstance(recipe, XpuBuildError):
+                made[member.name] = recipe
+                continue
             own: Built | Called | XpuBuildError | None = recipe.called
             if recipe.own is not None:
                 own = explained(results[id(recipe.own)], family, design, member)
@@ -157,7 +172,7 @@ class Adaptor:
         XpuBuildError
             It does not compile; nothing of the family can be served then.
         """
-        unit = self.preparation_unit(family)
+        unit = self.preparation_unit(family, target)
         if unit is None:
             return None
         [built] = self.made([unit], target)
@@ -165,14 +180,14 @@ class Adaptor:
             raise built
         return built
 
-    def preparation_unit(self, family: Family) -> KernelUnit | None:
+    def preparation_unit(self, family: Family, target: str) -> KernelUnit | None:
         """Return what a family's weight preparation is made of; None when it has none."""
         source = self._registry.preparation_for(family.design, self.backend.dialect)
         if source is None:
             return None
         preparation = self._registry.design_of(family).preparation
-        constants = None if preparation is None else preparation.constants
-        return preparation_unit(family, source, constants)
+        width = self.backend.wave_width(target)
+        return preparation_unit(family, source, preparation, width)
 
     def _source(self, design: Design) -> KernelSource:
         source = self._registry.source_for(design.name, self.backend.dialect)
@@ -225,6 +240,8 @@ class Adaptor:
             footprint=attrs.evolve(code.facts, code_hash=None),
             buffers=code.buffers,
             operations=code.operations,
+            max_threads=unit.max_threads,
+            launch_sites=unit.launch_sites,
         )
         return _built(
             self.cache.keep(key, code.code, manifest, code.listing), unit, was_cached=False
@@ -237,6 +254,8 @@ def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -
 
 def _under_its_name(built: Built, unit: KernelUnit) -> Built:
     # The name is not in the key: whoever shares code shares its build, under the name of the
-    # one that came first.
-    manifest = attrs.evolve(built.manifest, kernel=unit.kernel, entry=unit.entry)
+    # one that came first. So do those who launch it from elsewhere.
+    manifest = attrs.evolve(
+        built.manifest, kernel=unit.kernel, entry=unit.entry, launch_sites=unit.launch_sites
+    )
     return attrs.evolve(built, manifest=manifest)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
 
 from xpu.model import KernelFacts, Manifest
+from xpu.spec import Launch
 
 
 @attrs.frozen
@@ -32,6 +34,22 @@ class Built:
     def entry(self) -> str:
         """The symbol that is launched."""
         return self.manifest.entry
+
+    def refuses(self, launch: Launch) -> str:
+        """Say why a launch may not be made of it; the empty text when it may.
+
+        Its registers were shared out for the largest block that anybody knew of.
+        """
+        most = self.manifest.max_threads
+        threads = None if launch.block is None else math.prod(launch.block)
+        if most is None or threads is None or threads <= most:
+            return ""
+        sites = ", ".join(site.where for site in self.manifest.launch_sites)
+        return (
+            f"{self.kernel}: a launch asks for {threads} threads a block, and its code was "
+            f"compiled for at most {most} (from {sites}); declare @occupancy(max_threads=…) on "
+            "its design, or make the block smaller"
+        )
 
     @property
     def code_hash(self) -> str:

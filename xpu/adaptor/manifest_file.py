@@ -9,7 +9,7 @@ import attrs
 import tomli_w
 
 from xpu.errors import XpuBuildError, XpuConfigError
-from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, Manifest, Operation
+from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, LaunchSite, Manifest, Operation
 
 
 def manifest_to_toml(manifest: Manifest) -> str:
@@ -26,7 +26,10 @@ def manifest_to_toml(manifest: Manifest) -> str:
         "footprint": footprint,
         "buffers": [attrs.asdict(buffer) for buffer in manifest.buffers],
         "operations": [_present(operation) for operation in manifest.operations],
+        "launch_sites": [_present(site) for site in manifest.launch_sites],
     }
+    if manifest.max_threads is not None:
+        document["max_threads"] = manifest.max_threads
     return tomli_w.dumps(document)
 
 
@@ -55,6 +58,8 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
             footprint=KernelFacts(**document["footprint"]),
             buffers=tuple(BufferAccess(**buffer) for buffer in document["buffers"]),
             operations=tuple(Operation(**operation) for operation in document["operations"]),
+            max_threads=document.get("max_threads"),
+            launch_sites=tuple(LaunchSite(**site) for site in document["launch_sites"]),
             schema=schema,
         )
     except (tomllib.TOMLDecodeError, KeyError, TypeError, XpuConfigError) as cause:

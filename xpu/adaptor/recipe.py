@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -29,6 +29,12 @@ class Recipe:
     def units(self) -> tuple[KernelUnit, ...]:
         """All that is compiled for it."""
         return self.staging if self.own is None else (self.own, *self.staging)
+
+
+def units_of(recipes: Mapping[str, Recipe | XpuBuildError]) -> list[KernelUnit]:
+    """Return all units of members that are not refused."""
+    made = [recipe for recipe in recipes.values() if isinstance(recipe, Recipe)]
+    return [unit for recipe in made for unit in recipe.units]
 
 
 def joined(

@@ -5,9 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
-from xpu.model import Constant, Family, Member
+import attrs
+
+from xpu.adaptor.launch_sites import member_sites, preparation_sites
+from xpu.adaptor.pinning import pinned_block, sites_of, wave_of
+from xpu.model import Constant, Declarations, Family, LaunchSite, Member
+from xpu.registry import bare
 from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
+
+THREADS: Final = "XPU_THREADS"
+"""The macro of a member's `threads`, and of the block that is pinned."""
 
 
 def kernel_name(family: Family, member: Member) -> str:
@@ -15,23 +24,45 @@ def kernel_name(family: Family, member: Member) -> str:
     return f"{family.name}.{member.name}"
 
 
-def member_unit(family: Family, design: Design, source: KernelSource, member: Member) -> KernelUnit:
-    """Return the unit of one member."""
-    return KernelUnit(
-        kernel=kernel_name(family, member),
+def member_unit(
+    family: Family,
+    design: Design,
+    source: KernelSource,
+    member: Member,
+    wave_width: int | None = None,
+) -> KernelUnit:
+    """Return the unit of one member, for a target whose waves are so many lanes wide.
+
+    Raises
+    ------
+    XpuBuildError
+        What is declared contradicts the source, or is not constant.
+    """
+    kernel, own = kernel_name(family, member), bare(design)
+    unit = KernelUnit(
+        kernel=kernel,
         entry=symbol("xpu", design.name, member.name),
         text=source.text,
         includes=source.includes,
         defines={**macros(family.constants), **macros(member.parameters)},
         arguments=design.arguments,
     )
+    found = member_sites(own, source, source.dialect, member.parameters)
+    key = f"families.{family.name}.members.{member.name}"
+    sites = sites_of(found, key, member.parameters, has_waves=wave_width is not None)
+    declared = family.declared.over(own.declared)
+    return _declared(unit, sites, declared, member.parameters, wave_width)
 
 
 def preparation_unit(
-    family: Family, source: KernelSource, constants: Collection[str] | None = None
+    family: Family,
+    source: KernelSource,
+    preparation: Preparation | None = None,
+    wave_width: int | None = None,
 ) -> KernelUnit:
-    """Return the unit of a design's weight preparation, whose code these constants make."""
-    return KernelUnit(
+    """Return the unit of a design's weight preparation; raises as `member_unit` does."""
+    constants = None if preparation is None else preparation.constants
+    unit = KernelUnit(
         kernel=f"{family.name}.prepare",
         # Not named after the design: designs that share a preparation share its code, and
         # so the weights that one prepared serve the other.
@@ -40,17 +71,65 @@ def preparation_unit(
         includes=source.includes,
         defines=macros(_used(family, constants)),
     )
+    return _prepared(unit, family, preparation, source.dialect, wave_width)
 
 
-def staging_unit(family: Family, member: Member, staging: Preparation, dialect: str) -> KernelUnit:
-    """Return the unit of what runs before a member's launches; members of one source share it."""
+def staging_unit(
+    family: Family,
+    member: Member,
+    staging: Preparation,
+    dialect: str,
+    wave_width: int | None = None,
+) -> KernelUnit:
+    """Return the unit of what runs before a member's launches; members of one source share it.
+
+    Raises as `member_unit` does.
+    """
     source = staging.source(dialect)
-    return KernelUnit(
+    unit = KernelUnit(
         kernel=f"{kernel_name(family, member)}.stage_{staging.argument}",
         entry="xpu_stage",
         text=source.text,
         includes=source.includes,
         defines=macros(_used(family, staging.constants)),
+    )
+    return _prepared(unit, family, staging, dialect, wave_width)
+
+
+def _prepared(
+    unit: KernelUnit,
+    family: Family,
+    preparation: Preparation | None,
+    dialect: str,
+    wave_width: int | None,
+) -> KernelUnit:
+    if preparation is None:
+        return unit
+    own = bare(preparation)
+    found = preparation_sites(own, dialect, family.constants)
+    sites = sites_of(found, unit.kernel, {}, has_waves=wave_width is not None)
+    return _declared(unit, sites, own.declared, {}, wave_width)
+
+
+def _declared(
+    unit: KernelUnit,
+    sites: tuple[LaunchSite, ...],
+    declared: Declarations,
+    parameters: Mapping[str, int],
+    wave_width: int | None,
+) -> KernelUnit:
+    """Return a unit with its block pinned, and with what is declared of its code."""
+    width = wave_of(unit.kernel, declared, parameters, wave_width)
+    pinned = pinned_block(unit.kernel, sites, declared, parameters, width)
+    defines = dict(unit.defines)
+    if pinned.max_threads is not None:
+        defines.pop(THREADS, None)  # a member's own is among the sites
+    return attrs.evolve(
+        unit,
+        defines=defines,
+        max_threads=pinned.max_threads,
+        launch_sites=pinned.launch_sites,
+        fast_math=bool(declared.fast_math),
     )
 
 
@@ -97,6 +176,7 @@ def _parts(unit: KernelUnit) -> list[str]:
         *(f"{name}\0{text}" for name, text in sorted(unit.includes.items())),
         *(f"{name}={value}" for name, value in sorted(unit.defines.items())),
         *(f"{one.name} {one.dtype} {one.access}" for one in unit.arguments),
+        f"max_threads {unit.max_threads} fast_math {unit.fast_math}",
     ]
 
 

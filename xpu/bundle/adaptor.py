@@ -81,7 +81,9 @@ class BundleAdaptor(Adaptor):
 
     def _why_not(self, family: Family, member: Member) -> str:
         name = kernel_name(family, member)
-        [recipe] = self.recipes(family, [member]).values()
+        [recipe] = self.recipes(family, [member], self.native_target()).values()
+        if isinstance(recipe, XpuBuildError):
+            return str(recipe)
         is_there = recipe.called is None or self._carried.routines.get(name) == recipe.called.entry
         if is_there and all(source_key(unit) in self._by_source for unit in recipe.units):
             return ""
@@ -97,7 +99,10 @@ class BundleAdaptor(Adaptor):
         if kernel.manifest not in self._manifests:
             self._manifests[kernel.manifest] = self._bundle.manifest(kernel.manifest)
         manifest = attrs.evolve(
-            self._manifests[kernel.manifest], kernel=unit.kernel, entry=unit.entry
+            self._manifests[kernel.manifest],
+            kernel=unit.kernel,
+            entry=unit.entry,
+            launch_sites=unit.launch_sites,
         )
         return Built(manifest, self._bundle.path(kernel.code), was_cached=True)
 

@@ -2,15 +2,17 @@
 
 from xpu.model.calibration import FIGURES, Calibration, CalibrationKey
 from xpu.model.candidate import ShapeCandidate
+from xpu.model.declarations import LOWERING_GATES, Declarations, Gate, Unbounded, Unlowered, Value
 from xpu.model.facts import (
     DEVICE_FACT_NAMES,
     KERNEL_FACT_NAMES,
     DeviceFacts,
     KernelFacts,
 )
-from xpu.model.family import BucketPolicy, Constant, Family, Member, ProbePlan, Route, Rule
-from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, Manifest, Operation
+from xpu.model.family import BucketPolicy, Constant, Family, ProbePlan, Route, Rule
+from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, LaunchSite, Manifest, Operation
 from xpu.model.matrix import MATRIX_SUMS, MatrixShape
+from xpu.model.member import Member
 from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
 from xpu.model.problem import Problem
@@ -22,6 +24,7 @@ __all__ = [
     "DEVICE_FACT_NAMES",
     "FIGURES",
     "KERNEL_FACT_NAMES",
+    "LOWERING_GATES",
     "MANIFEST_SCHEMA",
     "MATRIX_SUMS",
     "BucketPolicy",
@@ -30,10 +33,13 @@ __all__ = [
     "CalibrationKey",
     "ChoiceResult",
     "Constant",
+    "Declarations",
     "DeviceFacts",
     "Family",
     "Figure",
+    "Gate",
     "KernelFacts",
+    "LaunchSite",
     "Manifest",
     "MatrixShape",
     "Member",
@@ -48,6 +54,9 @@ __all__ = [
     "ShapeCandidate",
     "Source",
     "Status",
+    "Unbounded",
+    "Unlowered",
+    "Value",
     "Verdict",
     "nearest",
 ]

@@ -8,21 +8,10 @@ from typing import Any
 import attrs
 
 from xpu.model._facts import frozen_mapping
+from xpu.model.declarations import Declarations
+from xpu.model.member import Member
 
 Constant = int | str
-
-
-@attrs.frozen
-class Member:
-    """One named shape of a family; `dialects` is None when it exists in every dialect."""
-
-    name: str
-    parameters: Mapping[str, int] = attrs.field(factory=dict, converter=frozen_mapping)
-    dialects: tuple[str, ...] | None = None
-
-    def speaks(self, dialect: str) -> bool:
-        """Whether the member exists in a dialect."""
-        return self.dialects is None or dialect in self.dialects
 
 
 @attrs.frozen
@@ -51,8 +40,9 @@ class Family:
 
     `buckets` names a policy for each size, `default` a member for each dialect (or for
     ``*``: every dialect), `cap` is the most members built for one target. `requires`
-    are expressions over ``member.*`` that every member must satisfy. A family of `routes`
-    has one member for each of them, and the design and constants of the first.
+    are expressions over ``member.*`` that every member must satisfy, its design's among them.
+    `declared` is what the family declares of its kernels besides its design. A family of
+    `routes` has one member for each of them, and the design and constants of the first.
     """
 
     name: str
@@ -65,6 +55,7 @@ class Family:
     cap: int = 8
     requires: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
+    declared: Declarations = attrs.field(factory=Declarations)
 
     @classmethod
     def of_routes(

@@ -44,8 +44,28 @@ class Operation:
 
 
 @attrs.frozen
+class LaunchSite:
+    """A place where a kernel is launched, or that bounds its launches.
+
+    Attributes
+    ----------
+    where
+        File and line of host code, or a key of the configuration.
+    threads
+        Threads of the block there; None where that depends on the problem.
+    """
+
+    where: str
+    threads: int | None = None
+
+
+@attrs.frozen
 class Manifest:
-    """Identity, footprint, accesses and native operations of one (kernel, target)."""
+    """Identity, footprint, accesses and native operations of one (kernel, target).
+
+    `max_threads` is the block that the compiler was told; a larger one is not launched. It is
+    the largest of those at `launch_sites`. None: the kernel has no blocks, or no bound.
+    """
 
     kernel: str
     target: str
@@ -55,4 +75,6 @@ class Manifest:
     footprint: KernelFacts = attrs.field(factory=KernelFacts)
     buffers: tuple[BufferAccess, ...] = ()
     operations: tuple[Operation, ...] = ()
+    max_threads: int | None = None
+    launch_sites: tuple[LaunchSite, ...] = ()
     schema: int = MANIFEST_SCHEMA

@@ -13,7 +13,7 @@ import attrs
 from xpu.adaptor import Adaptor, Built, Called
 from xpu.buckets import family_bucket
 from xpu.choice import Arm, Proofs, Staging
-from xpu.errors import XpuBuildError, XpuConfigError
+from xpu.errors import XpuBuildError, XpuConfigError, XpuLaunchException
 from xpu.filter import ShapeFilter
 from xpu.model import (
     Family,
@@ -23,7 +23,7 @@ from xpu.model import (
     Problem,
     Verdict,
 )
-from xpu.orchestrator.considering import before_launches, considered
+from xpu.orchestrator.considering import before_launches, considered, oversized
 from xpu.registry import Registry, made_of, why_not
 from xpu.settings import Settings
 from xpu.spec import Design, Device
@@ -170,7 +170,7 @@ class Assembly:
         built: dict[str, Built | Called] = {}
         for member in family.for_dialect(self.dialect):
             result = results.get(member.name)
-            aside = self._aside(family, member, result, capped=member.name in capped)
+            aside = self._aside(family, member, problem, result, capped=member.name in capped)
             if aside is not None:
                 shapes.set_aside(aside)
                 continue
@@ -206,6 +206,7 @@ class Assembly:
         self,
         family: Family,
         member: Member,
+        problem: Problem,
         result: Built | Called | XpuBuildError | None,
         *,
         capped: bool,
@@ -217,6 +218,8 @@ class Assembly:
             if why := self.adaptor.lacks(family, member):
                 return MemberResult(member.name, status="capped", note=why)
             return MemberResult(member.name, status="capped") if capped else None
+        if why := oversized(self.registry, family, member, self.dialect, problem, result):
+            return MemberResult(member.name, status="failed", note=why)
         if isinstance(result, Called) and result.library is None:
             return MemberResult(member.name, status="failed", note=result.missing)
         proof = self.proofs(family).find(result.code_hash)
@@ -258,15 +261,24 @@ def arm_of(
     problem: Problem,
     built: Built | Called,
 ) -> Arm:
-    """Return a member's code and how it is launched; `parameters` may hold what rules recorded."""
+    """Return a member's code and how it is launched; `parameters` may hold what rules recorded.
+
+    Raises
+    ------
+    XpuLaunchException
+        What was recorded makes the block larger than the code was compiled for.
+    """
     design = registry.design_of(family)
+    launch = registry.launch_for(family, dialect, parameters, problem)
+    if isinstance(built, Built) and (why := built.refuses(launch)):
+        raise XpuLaunchException(why)
     names = [argument.name for argument in design.arguments]
     staged = before_launches(registry, family, dialect, parameters, problem)
     return Arm(
         built.code,
         built.entry,
         built.code_hash,
-        registry.launch_for(family, dialect, parameters, problem),
+        launch,
         tuple(problem.sizes[name] for name in design.problem),
         tuple(
             Staging(

@@ -138,7 +138,7 @@ class Building:
             pruned,
             tuple(name for name in passing if name not in kept),
             preparation,
-            tuple(_sources(adaptor, family, wanted, results, preparation)),
+            tuple(_sources(adaptor, family, target.name, wanted, results, preparation)),
         )
 
     def _ruled_out(self, family: Family, dialect: str) -> tuple[Verdict, ...]:
@@ -165,18 +165,19 @@ class Building:
 def _sources(
     adaptor: Adaptor,
     family: Family,
+    target: str,
     members: Sequence[Member],
     results: Mapping[str, Built | Called | XpuBuildError],
     preparation: Built | XpuBuildError | None,
 ) -> Iterator[tuple[str, Built]]:
     """Yield each kernel of a family with the key of what it was built from."""
-    for name, recipe in adaptor.recipes(family, members).items():
+    for name, recipe in adaptor.recipes(family, members, target).items():
         result = results[name]
-        if not isinstance(result, XpuBuildError):
+        if not isinstance(result, XpuBuildError) and not isinstance(recipe, XpuBuildError):
             made = [result] if isinstance(result, Built) else []
             for unit, built in zip(recipe.units, [*made, *result.staging], strict=True):
                 yield source_key(unit), built
-    preparing = adaptor.preparation_unit(family)
+    preparing = adaptor.preparation_unit(family, target)
     if preparing is not None and isinstance(preparation, Built):
         yield source_key(preparing), preparation
 

@@ -44,6 +44,27 @@ def before_launches(
     ]
 
 
+def oversized(
+    registry: Registry,
+    family: Family,
+    member: Member,
+    dialect: str,
+    problem: Problem,
+    built: Built | Called,
+) -> str:
+    """Say which launch of a member has a larger block than its code was compiled for.
+
+    The empty text when none has. The launches are those whose k is not split.
+    """
+    launch = registry.launch_for(family, dialect, member.parameters, problem)
+    before = before_launches(registry, family, dialect, member.parameters, problem)
+    launches = [(built, launch), *zip(built.staging, (it.launch for it in before), strict=True)]
+    for code, one in launches:
+        if isinstance(code, Built) and (why := code.refuses(one)):
+            return why
+    return ""
+
+
 def considered(
     registry: Registry,
     shapes: ShapeFilter,

@@ -89,9 +89,17 @@ class Preparer:
         return self.built.manifest.code_hash
 
     def arm(self, raw_shape: tuple[int, ...]) -> Arm:
-        """Return the preparation as a trial runs it."""
+        """Return the preparation as a trial runs it.
+
+        Raises
+        ------
+        XpuLaunchException
+            Its block is larger than its code was compiled for.
+        """
         sizes = self._preparation.sizes(raw_shape, self._constants)
         launch = self._preparation.launch(self._dialect, raw_shape, self._constants)
+        if why := self.built.refuses(launch):
+            raise XpuLaunchException(why)
         return Arm(self.built.code, self.built.manifest.entry, self.code_hash, launch, sizes)
 
     def prepared_bytes(self, raw_shape: tuple[int, ...]) -> int:

@@ -14,6 +14,15 @@ from xpu.spec.backend import (
 )
 from xpu.spec.calibration import CalibrationDesign
 from xpu.spec.compiler import CompiledCode, Compiler, KernelUnit
+from xpu.spec.declarations import (
+    fast_math,
+    instantiate,
+    occupancy,
+    requires,
+    unbounded,
+    unlowered,
+    wave,
+)
 from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
 from xpu.spec.elements import host_dtype, is_float
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
@@ -56,10 +65,17 @@ __all__ = [
     "TimerTier",
     "buffer_accesses",
     "derive_modes",
+    "fast_math",
     "hookimpl",
     "hookspec",
     "host_dtype",
+    "instantiate",
     "is_float",
     "numpy_view",
+    "occupancy",
+    "requires",
     "simt_prelude",
+    "unbounded",
+    "unlowered",
+    "wave",
 ]

@@ -261,6 +261,13 @@ class Backend(ABC):
         """
         return self
 
+    def wave_width(self, target: str) -> int | None:
+        """Return the lanes of a wave of a target; None where it has none, or is not known.
+
+        It asks neither a device nor a compiler.
+        """
+        return None
+
     def library(self, routine: str) -> str:
         """Return name and version of the library that has a routine of `xpu.spec.routines`.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from xpu.errors import XpuBuildError
-from xpu.model import BufferAccess, KernelFacts, Operation
+from xpu.model import BufferAccess, KernelFacts, LaunchSite, Operation
 from xpu.spec.design import Argument
 
 
@@ -32,6 +32,14 @@ class KernelUnit:
         Macros by name: parameters and constants.
     arguments
         The buffers that the kernel takes, in order.
+    max_threads
+        The most threads of a block in any launch: the compiler is told so, and the source by
+        ``XPU_THREADS`` where its dialect has that. None: there are no blocks, or no bound.
+    fast_math
+        Whether the compiler may reassociate, use approximate division and square roots and
+        flush subnormal numbers to zero. NaN and infinities stay what they are.
+    launch_sites
+        Where it is launched; for the manifest.
     """
 
     kernel: str
@@ -40,6 +48,9 @@ class KernelUnit:
     includes: Mapping[str, str]
     defines: Mapping[str, str]
     arguments: tuple[Argument, ...] = ()
+    max_threads: int | None = None
+    fast_math: bool = False
+    launch_sites: tuple[LaunchSite, ...] = ()
 
 
 @attrs.frozen

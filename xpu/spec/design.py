@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from xpu.model import Constant, Problem
+from xpu.model import Constant, Declarations, Problem
 from xpu.spec.elements import host_dtype
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ class Preparation(ABC):
 
     Families that differ in other constants alone share the code, and so prepared weights."""
 
+    declared: Declarations = Declarations()
+    """What decorators of `xpu.spec` add: `occupancy`, `wave`, `fast_math`."""
+
     @abstractmethod
     def source(self, dialect: str) -> KernelSource:
         """Return the preparing kernel; its buffers are the raw and the prepared array."""
@@ -158,6 +161,9 @@ class Design(ABC):
         is the result, and a caller gives it as ``out=``.
     preparation
         A repacking of one argument, or None.
+    declared
+        What the decorators of `xpu.spec` add: `occupancy`, `wave`, `fast_math`, `instantiate`,
+        `requires`, `unlowered`, `unbounded`.
     """
 
     name: str
@@ -165,6 +171,7 @@ class Design(ABC):
     problem: tuple[str, ...]
     arguments: tuple[Argument, ...]
     preparation: Preparation | None = None
+    declared: Declarations = Declarations()
 
     def for_constants(self, constants: Mapping[str, Constant]) -> Design:
         """Return the design as a family with these constants has it.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xpu.adaptor.units import macros, member_unit, preparation_unit, staging_unit, symbol
+from xpu.adaptor.units import member_unit, preparation_unit, staging_unit
+from xpu.model import Family
 from xpu.orchestrator import settings_for
 from xpu.registry import Registry, default_registry
 from xpu.spec import CalibrationDesign, KernelUnit
@@ -21,7 +22,9 @@ def shipped_units(dialect: str) -> tuple[KernelUnit, ...]:
     registry = default_registry()
     found: dict[object, KernelUnit] = {}
     for unit in (*_of_families(registry, dialect), *_of_calibrations(registry, dialect)):
-        found.setdefault((unit.entry, unit.text, *sorted(unit.defines.items())), unit)
+        found.setdefault(
+            (unit.entry, unit.text, unit.max_threads, *sorted(unit.defines.items())), unit
+        )
     return tuple(found.values())
 
 
@@ -39,14 +42,13 @@ def _of_families(registry: Registry, dialect: str) -> Iterator[KernelUnit]:
         preparation = registry.preparation_for(family.design, dialect)
         if preparation is not None:
             own = registry.design_of(family).preparation
-            yield preparation_unit(family, preparation, None if own is None else own.constants)
+            yield preparation_unit(family, preparation, own)
 
 
 def _of_calibrations(registry: Registry, dialect: str) -> Iterator[KernelUnit]:
     for name, design in registry.designs.items():
         source = registry.source_for(name, dialect)
         if isinstance(design, CalibrationDesign) and source is not None:
-            for member in design.members:
-                kernel, entry = f"{name}.{member.name}", symbol("xpu", name, member.name)
-                defines = macros(member.parameters)
-                yield KernelUnit(kernel, entry, source.text, source.includes, defines)
+            family = Family(name, name, design.problem, members=design.members)
+            for member in family.for_dialect(dialect):
+                yield member_unit(family, design, source, member)

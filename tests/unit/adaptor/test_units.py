@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import attrs
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ from xpu.adaptor.units import (
     unit_key,
 )
 from xpu.model import Family, Member
-from xpu.spec import Argument, Design, KernelSource
+from xpu.spec import Argument, Design, KernelSource, Preparation
 
 SOURCE = KernelSource("c", "text", {"a.h": "a", "b.h": "b"})
 
@@ -41,6 +39,22 @@ class Two(Design):
 
     def verify(self, problem, constants, inputs, outputs, rng):
         return ""
+
+
+class Reads(Preparation):
+    argument = "x"
+
+    def __init__(self, constants):
+        self.constants = constants
+
+    def source(self, dialect):
+        return SOURCE
+
+    def sizes(self, raw_shape, constants):
+        return raw_shape
+
+    def prepared_bytes(self, raw_shape, constants):
+        return 1
 
 
 class Compiler:
@@ -92,12 +106,9 @@ def test_families_of_one_format_share_the_code_of_their_preparation():
 def test_constants_that_a_preparation_does_not_read_leave_its_code_alone():
     halves = attrs.evolve(FAMILY, constants={"format": "q4_k", "x": "float16"})
     [member] = FAMILY.members
-    of_format, of_both = (
-        SimpleNamespace(argument="x", constants=names, source=lambda _dialect: SOURCE)
-        for names in (("format",), ("format", "x"))
-    )
+    of_format, of_both = Reads(("format",)), Reads(("format", "x"))
     for made in (
-        lambda family: preparation_unit(family, SOURCE, ("format",)),
+        lambda family: preparation_unit(family, SOURCE, of_format),
         lambda family: staging_unit(family, member, of_format, "c"),
     ):
         assert made(halves).defines == made(FAMILY).defines == {"XPU_FORMAT_Q4_K": "1"}

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu.model import BufferAccess, KernelFacts
 from xpu.spec import CompiledCode, Compiler, KernelUnit
 from xpu_backend_cpu.disassembly import disassembly
@@ -28,6 +28,8 @@ from xpu_backend_cpu.targets import knows, own_name
 from xpu_backend_cpu.toolchain import Toolchain
 
 _ERROR_LINES: Final = 5
+# What @fast_math allows. Not at the link: there it would change the arithmetic of this process.
+_FAST_MATH: Final = ("-ffast-math", "-fno-finite-math-only")
 
 
 class CpuCompiler(Compiler):
@@ -117,13 +119,14 @@ class CpuCompiler(Compiler):
         report = ["-fstack-usage"] if self._toolchain.family == "gcc" else []
         macros = [f"-DXPU_ENTRY={unit.entry}", *defines]
         start = [*self._toolchain.command, *flags]
+        fast = _FAST_MATH if unit.fast_math else ()
         return (
-            [*start, *report, *macros, "-I.", "-S", "kernel.c", "-o", "kernel.s"],
+            [*start, *fast, *report, *macros, "-I.", "-S", "kernel.c", "-o", "kernel.s"],
             [*start, "-shared", "-s", "kernel.s", "-o", "kernel.so", "-lm"],
         )
 
     def _late(self, unit: KernelUnit, deadline_s: float) -> XpuBuildError:
-        return XpuBuildError(
+        return XpuDeadlineError(
             f"{unit.kernel}: {self.identity} passed its deadline of {deadline_s:g} s and was "
             "ended; make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
         )

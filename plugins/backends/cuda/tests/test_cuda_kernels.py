@@ -60,5 +60,4 @@ class TestShipped(Suite):
                 if getattr(facts, name) is None
             ]
             assert not absent, f"{unit.kernel}: {absent} cannot be read from its code"
-            threads = unit.defines.get("XPU_THREADS")
-            assert threads in (None, str(facts.pinned_block)), f"{unit.kernel}: {facts}"
+            assert unit.max_threads == facts.pinned_block, f"{unit.kernel}: {facts}"

@@ -70,6 +70,10 @@ class CudaBackend(Backend):
 
         return runnable(*capability_of(index))
 
+    def wave_width(self, target: str) -> int | None:
+        """Return the lanes of a warp: the same for every target."""
+        return 32
+
     def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
         """Return the backend as it runs kernels that are built: without NVRTC."""
         made = CudaBackend()

@@ -145,7 +145,9 @@ class CudaCompiler(Compiler):
                 )
             modes = buffer_modes(done.ptx, unit.entry, len(unit.arguments))
             buffers = buffer_accesses(unit.arguments, modes)
-        except (XpuBuildError, OSError) as error:
+        except XpuBuildError as error:
+            return type(error)(f"{unit.kernel}, target {target}: {error}")
+        except OSError as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
         except (struct.error, ValueError, LookupError) as error:
             what = f"{self.identity} gave something that is no code object: {error!r}"
@@ -156,13 +158,16 @@ class CudaCompiler(Compiler):
 
     def _job(self, unit: KernelUnit, target: str, deadline_s: float) -> Job:
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(_WAVE)}
+        if unit.max_threads is not None:
+            own["XPU_THREADS"] = str(unit.max_threads)
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
+        fast = ("--use_fast_math",) if unit.fast_math else ()
         return Job(
             library=self._toolchain.library,
             name=_KERNEL,
             text=unit.text,
             headers=_included(unit),
-            options=[f"--gpu-architecture={target}", *_FLAGS, *defines],
+            options=[f"--gpu-architecture={target}", *_FLAGS, *fast, *defines],
             deadline_s=deadline_s,
         )
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu_backend_cuda import nvrtc
 from xpu_backend_cuda.libraries import opened
 
@@ -86,7 +86,7 @@ class Toolchain:
                 process.kill()
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
-                raise XpuBuildError(
+                raise XpuDeadlineError(
                     f"{self.identity} passed its deadline of {job['deadline_s']:g} s and was "
                     "ended; make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
                 ) from None

@@ -196,7 +196,8 @@ def test_the_arguments_of_a_launch_are_checked(load, device) -> None:
     assert "takes 2 arrays and 1 sizes" in text
     assert "xpu::global<const float> x, xpu::global<float> y, int64_t n" in text
     assert "given 2 and 0" in error(Launch(), arrays[:2], [])
-    assert "compiled for 64 threads" in error(Launch((1, 1, 1), (32, 1, 1)), arrays[:2], [4])
+    assert "at most 64 threads" in error(Launch((1, 1, 1), (96, 1, 1)), arrays[:2], [4])
+    assert "at most 64 threads" in error(Launch((1, 1, 1), (0, 1, 1)), arrays[:2], [4])
     assert "65536 blocks along y" in error(Launch((1, 65536, 1)), arrays[:2], [4])
     assert "-1 blocks along x" in error(Launch((-1, 1, 1)), arrays[:2], [4])
     assert "163841 bytes of shared" in error(Launch(dynamic_shared_bytes=163841), arrays[:2], [4])

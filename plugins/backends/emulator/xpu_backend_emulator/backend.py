@@ -74,6 +74,13 @@ class EmulatorBackend(Backend):
         width = self._facts.wave_width
         return tuple(carried(name) for name, (lanes, _) in TARGETS.items() if lanes == width)
 
+    def wave_width(self, target: str) -> int | None:
+        """Return the lanes of a wave of a target."""
+        from xpu_backend_emulator.compiler import TARGETS, carried
+
+        known = ((name, width) for name, (width, _) in TARGETS.items())
+        return next((width for name, width in known if target in (name, carried(name))), None)
+
     def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
         """Return the backend as it runs kernels that are built; the runtime is part of each."""
         made = EmulatorBackend(self._wave_width)

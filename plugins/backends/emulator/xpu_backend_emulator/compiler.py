@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu.model import BufferAccess, KernelFacts
 from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
 from xpu_backend_emulator.code import Footprint, footprint
@@ -43,6 +43,8 @@ _FRAMES: Final = {
     "gcc": ("-Werror=frame-larger-than=49152",),
     "clang": ("-Wframe-larger-than=49152", "-Werror=frame-larger-than"),
 }
+# What @fast_math allows. Not at the link: there it would change the arithmetic of this process.
+_FAST_MATH: Final = ("-ffast-math", "-fno-finite-math-only")
 # What a GPU's compiler refuses, too: an array on the stack whose size is not known.
 _OF_KERNELS: Final = ("-nostdinc", "-nostdinc++", "-I.", "-Werror=vla")
 # Arithmetic that no two parts do alike ends in a fault; the runtime has the handlers.
@@ -125,19 +127,24 @@ class EmulatorCompiler(Compiler):
                 self._run(directory, end, *self._kernel_options(unit, target))
                 self._run(directory, end, *self._link_options())
                 return _read(unit, directory)
-        except (XpuBuildError, OSError) as error:
+        except XpuBuildError as error:
+            return type(error)(f"{unit.kernel}, target {target}: {error}")
+        except OSError as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
 
     def _kernel_options(self, unit: KernelUnit, target: str) -> tuple[str, ...]:
         width, is_checked = TARGETS[target]
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": width, "XPU_EMULATOR_CHECKS": int(is_checked)}
+        if unit.max_threads is not None:
+            own["XPU_THREADS"] = unit.max_threads
         for name in own.keys() & unit.defines.keys():
             raise XpuBuildError(
                 f"a parameter or constant gives the macro {name}, which the dialect gives itself; "
                 "call it otherwise"
             )
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
-        return (*self._flags(target), *defines, "-c", _KERNEL, "-o", "kernel.o")
+        fast = _FAST_MATH if unit.fast_math else ()
+        return (*self._flags(target), *fast, *defines, "-c", _KERNEL, "-o", "kernel.o")
 
     def _flags(self, target: str) -> tuple[str, ...]:
         """Return the flags with which kernels of a target are compiled, beside the common ones."""
@@ -174,7 +181,7 @@ class EmulatorCompiler(Compiler):
         command = (*self._toolchain.command, *_COMMON, f"-ffile-prefix-map={directory}=.", *options)
         answer = run(command, directory, max(end - time.monotonic(), 0.0))
         if answer.status is None:
-            raise XpuBuildError(
+            raise XpuDeadlineError(
                 f"{self.identity} passed its deadline and was ended; make the kernel smaller, or "
                 "raise XPU_COMPILE_DEADLINE_S"
             )

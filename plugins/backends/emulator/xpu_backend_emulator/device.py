@@ -161,9 +161,10 @@ class EmulatorDevice(Device):
                 f"it takes {descriptor.buffers} arrays and {descriptor.sizes} sizes "
                 f"({descriptor.parameters.decode()}), given {buffers} and {sizes}"
             )
-        threads = descriptor.threads
-        if launch.block is not None and math.prod(launch.block) != threads:
-            return f"the block is {launch.block}, it was compiled for {threads} threads"
+        threads = _threads(code, launch)
+        pinned = descriptor.threads
+        if not 1 <= threads <= pinned:
+            return f"the block is {launch.block}, it was compiled for at most {pinned} threads"
         most = min(facts.max_threads_per_block or _MOST_THREADS, _MOST_THREADS)
         if threads > most:
             return f"the block has {threads} threads, the part allows {most}"
@@ -181,6 +182,10 @@ class EmulatorDevice(Device):
         return ""
 
 
+def _threads(code: objects.Code, launch: Launch) -> int:
+    return code.descriptor.threads if launch.block is None else math.prod(launch.block)
+
+
 def _record(
     code: objects.Code, launch: Launch, buffers: Sequence[DeviceArray], sizes: Sequence[int]
 ) -> tuple[objects.LaunchRecord, objects.Fault]:
@@ -196,7 +201,7 @@ def _record(
         buffers=taken,
         sizes=(ctypes.c_int64 * max(len(sizes), 1))(*sizes),
         grid=launch.grid,
-        threads=code.descriptor.threads,
+        threads=_threads(code, launch),
         stack_bytes=STACK_BYTES,
         dynamic_shared_bytes=launch.dynamic_shared_bytes,
         result=ctypes.pointer(fault),

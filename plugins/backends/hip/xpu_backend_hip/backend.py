@@ -47,6 +47,12 @@ class HipBackend(Backend):
 
         return HipCompiler(find_toolchain())
 
+    def wave_width(self, target: str) -> int | None:
+        """Return the lanes of a wave as the compiler makes them for a target."""
+        from xpu_backend_hip.targets import generation, wave_width
+
+        return None if generation(target) is None else wave_width(target)
+
     def devices(self) -> Sequence[DeviceFacts]:
         """Return nothing: there is no device half."""
         return ()

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu.model import nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
 from xpu_backend_hip.code_object import kernel_facts
@@ -47,6 +47,9 @@ _FLAGS: Final = (
 )
 _TO_CODE: Final = ("--no-default-config", "--target=amdgcn-amd-amdhsa", "-nogpulib")
 """Assembly to a code object."""
+_FAST_MATH: Final = ("-ffast-math", "-fno-finite-math-only", "-fgpu-flush-denormals-to-zero")
+"""What `fast_math` allows."""
+
 _MOST_PROCESSES: Final = 16
 """Compilers at once: in a container more processors may be seen than may be used."""
 
@@ -133,7 +136,9 @@ class HipCompiler(Compiler):
                     "another release of clang"
                 )
             buffers = buffer_accesses(unit.arguments, modes)
-        except (XpuBuildError, OSError) as error:
+        except XpuBuildError as error:
+            return type(error)(f"{unit.kernel}, target {target}: {error}")
+        except OSError as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
         return CompiledCode(code, facts, buffers, native_operations(listing), listing=listing)
 
@@ -144,10 +149,13 @@ class HipCompiler(Compiler):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(wave_width(target))}
+        if unit.max_threads is not None:
+            own["XPU_THREADS"] = str(unit.max_threads)
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
         version = f"-mcode-object-version={_code_object_version(target)}"
         start, linker = self._toolchain.command, self._linker(directory)
-        options = (*_FLAGS, *_of_target(target), *kept_forms(unit.entry, _IR), *defines)
+        fast = _FAST_MATH if unit.fast_math else ()
+        options = (*_FLAGS, *fast, *_of_target(target), *kept_forms(unit.entry, _IR), *defines)
         end = time.monotonic() + deadline_s
         # Assembly first: it names the operations, and the code is the same.
         for command in (
@@ -156,7 +164,7 @@ class HipCompiler(Compiler):
         ):
             done = run(command, directory, max(end - time.monotonic(), 0.0))
             if done.status is None:
-                raise XpuBuildError(
+                raise XpuDeadlineError(
                     f"{self.identity} passed its deadline of {deadline_s:g} s and was ended; make "
                     "the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
                 )

@@ -1,6 +1,6 @@
 /* The prelude of the dialect `simt` on CUDA. It includes no header of CUDA's: NVRTC's own builtins do.
  *
- * XPU_ENTRY names the kernel, XPU_THREADS the threads of its blocks, XPU_LEAST_BLOCKS the blocks of it
+ * XPU_ENTRY names the kernel, XPU_THREADS the most threads of its blocks, XPU_LEAST_BLOCKS the blocks of it
  * that a multiprocessor should hold at least, where a member asks for that.
  */
 #ifndef XPU_SIMT_H
@@ -15,8 +15,8 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 
-#ifndef XPU_THREADS /* a kernel without members says it before it includes this, or has */
-#define XPU_THREADS 256
+#ifndef XPU_THREADS /* nobody knows a block before it is launched */
+#define XPU_THREADS 1024
 #endif
 
 static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 threads");
@@ -33,7 +33,7 @@ constexpr int wave_width = 32;
 
 /* The masks tell the compiler how large these can be, so that divisions by powers of two vanish. */
 XPU_DEVICE int thread() { return threadIdx.x & 1023; }
-constexpr int threads() { return XPU_THREADS; }
+XPU_DEVICE int threads() { return blockDim.x; }
 XPU_DEVICE int block_x() { return blockIdx.x; }
 XPU_DEVICE int block_y() { return blockIdx.y; }
 XPU_DEVICE int block_z() { return blockIdx.z; }

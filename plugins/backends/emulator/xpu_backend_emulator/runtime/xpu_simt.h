@@ -18,8 +18,8 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 typedef __SIZE_TYPE__ size_t;
 
-#ifndef XPU_THREADS /* a kernel without members says it before it includes this, or has */
-#define XPU_THREADS 256
+#ifndef XPU_THREADS /* nobody knows a block before it is launched */
+#define XPU_THREADS 1024
 #endif
 
 static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 threads");
@@ -37,7 +37,7 @@ namespace xpu {
 constexpr int wave_width = XPU_WAVE;
 
 inline int thread() { return emulator::now.thread; }
-constexpr int threads() { return XPU_THREADS; }
+inline int threads() { return emulator::now.threads; }
 inline int block_x() { return emulator::now.block[0]; }
 inline int block_y() { return emulator::now.block[1]; }
 inline int block_z() { return emulator::now.block[2]; }

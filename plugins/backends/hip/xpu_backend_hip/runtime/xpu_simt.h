@@ -1,6 +1,6 @@
 /* The prelude of the dialect `simt` on AMDGPU, for clang's HIP without any header of HIP's.
  *
- * XPU_ENTRY names the kernel, XPU_WAVE the lanes of a wave, XPU_THREADS the threads of its blocks,
+ * XPU_ENTRY names the kernel, XPU_WAVE the lanes of a wave, XPU_THREADS the most threads of its blocks,
  * XPU_LEAST_BLOCKS the blocks of it that a multiprocessor should hold at least, where a member asks for that.
  */
 #ifndef XPU_SIMT_H
@@ -15,8 +15,8 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 
-#ifndef XPU_THREADS /* a kernel without members says it before it includes this, or has */
-#define XPU_THREADS 256
+#ifndef XPU_THREADS /* nobody knows a block before it is launched */
+#define XPU_THREADS 1024
 #endif
 
 static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 threads");
@@ -41,11 +41,16 @@ XPU_DEVICE int grid(int axis)
 {
     return (int)((const __attribute__((address_space(4))) uint32_t *)__builtin_amdgcn_implicitarg_ptr())[axis];
 }
+/* How many threads a block has: hidden_group_size_x, 16 bits behind those three words. */
+XPU_DEVICE int group()
+{
+    return (int)((const __attribute__((address_space(4))) uint16_t *)__builtin_amdgcn_implicitarg_ptr())[6];
+}
 } // namespace simt
 
 /* The masks tell the compiler how large these can be, so that divisions by powers of two vanish. */
 XPU_DEVICE int thread() { return __builtin_amdgcn_workitem_id_x() & 1023; }
-constexpr int threads() { return XPU_THREADS; }
+XPU_DEVICE int threads() { return simt::group(); }
 XPU_DEVICE int block_x() { return __builtin_amdgcn_workgroup_id_x(); }
 XPU_DEVICE int block_y() { return __builtin_amdgcn_workgroup_id_y(); }
 XPU_DEVICE int block_z() { return __builtin_amdgcn_workgroup_id_z(); }

@@ -6,7 +6,6 @@
  * 16 threads take a column's block: each two words of a part and, in both runs, the 8 k that come of them. All
  * loads of a thread come before its first store, so that memory is busy with both blocks of the pair.
  */
-#define XPU_THREADS 256
 #include "stored.h"
 
 constexpr int PAIR = 2, COLUMN_THREADS = XPU_THREADS / GROUP;

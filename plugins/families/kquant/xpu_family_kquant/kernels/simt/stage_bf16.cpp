@@ -5,7 +5,6 @@
  *
  * bfloat16 has the exponents of float32, so no row is scaled first.
  */
-#define XPU_THREADS 256
 #include "activations.h"
 #include "stored.h"
 

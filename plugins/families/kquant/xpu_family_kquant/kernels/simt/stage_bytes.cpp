@@ -5,7 +5,6 @@
  *
  * A row is brought near 1 by a power of two first, which is exact.
  */
-#define XPU_THREADS 1024
 #include "activations.h"
 #include "bytes.h"
 

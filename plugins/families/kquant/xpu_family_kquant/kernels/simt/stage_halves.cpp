@@ -7,7 +7,6 @@
  * near 1 by a power of two first, which is exact. The 16 k of a part stand in the order in which weights
  * come out of their words: place 2 t + j has k = 4 t + 2 j, place 8 + 2 t + j has k = 4 t + 2 j + 1.
  */
-#define XPU_THREADS 256
 #include "activations.h"
 #include "rows.h"
 #include "stored.h"

@@ -1,0 +1,245 @@
+"""Host code folded without running it: what a function gives when its problem is not known.
+
+Statements of the functions of one plugin are followed; a branch whose condition is known is
+taken, of another one both sides are. Expressions are those of `xpu.adaptor.folding_values`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any, Final
+
+import attrs
+
+from xpu.adaptor import host_code
+from xpu.adaptor.folded import UNKNOWN, alternatives, applied, joined
+from xpu.adaptor.folding_values import BINARY, value_of
+
+_DEEPEST: Final = 20
+"""Calls within one another that are followed."""
+
+_MOST_STEPS: Final = 20_000
+"""Statements of one launch that are followed: past them everything is unknown."""
+
+
+class OutOfReach(Exception):  # noqa: N818 - no error: it ends the reading of one path
+    """A path ends without a value, or is not followed any further."""
+
+
+@attrs.define(eq=False)
+class Frame:
+    """One function being folded: its names, and what it gave so far."""
+
+    folder: Folder
+    function: Any  # a FunctionType, which mypy would bind to the instance
+    names: dict[str, Any]
+    returned: list[Any] = attrs.field(factory=list)
+
+    def where(self, node: ast.AST) -> str:
+        """Return file and line of a node."""
+        return host_code.where(self.function, getattr(node, "lineno", None))
+
+    def load(self, name: str) -> Any:
+        """Return what a name stands for."""
+        if name in self.names:
+            return self.names[name]
+        code, closure = self.function.__code__, self.function.__closure__ or ()
+        for free, cell in zip(code.co_freevars, closure, strict=True):
+            if free == name:
+                try:
+                    return cell.cell_contents
+                except ValueError:  # not assigned yet
+                    return UNKNOWN
+        spaces = (self.function.__globals__, vars(builtins))
+        return next((space[name] for space in spaces if name in space), UNKNOWN)
+
+    def value(self, node: ast.expr | None) -> Any:
+        """Return what an expression may be."""
+        return None if node is None else value_of(self, node)
+
+    def branch(self, test: Any) -> tuple[bool, ...]:
+        """Return which of the two sides of a condition may be taken."""
+        truths = [
+            UNKNOWN if each is UNKNOWN else applied(bool, each) for each in alternatives(test)
+        ]
+        if not all(isinstance(each, bool) for each in truths):
+            return (True, False)
+        return tuple(dict.fromkeys(truths))
+
+
+class Folder:
+    """Folds functions of some packages; whatever they call elsewhere is unknown.
+
+    Parameters
+    ----------
+    packages
+        Names of top packages whose functions are read.
+    """
+
+    def __init__(self, packages: frozenset[str]) -> None:
+        self._packages = packages
+        self._depth = 0
+        self._steps = 0
+
+    def reads(self, function: Any) -> bool:
+        """Whether a function is one of those that are read."""
+        return (
+            isinstance(function, FunctionType)
+            and (function.__module__ or "").partition(".")[0] in self._packages
+        )
+
+    def call(self, function: FunctionType, given: Sequence[Any], named: dict[str, Any]) -> Any:
+        """Return what a function may give for arguments of which some are unknown."""
+        node = host_code.node_of(function)
+        if node is None or self._depth >= _DEEPEST:
+            return UNKNOWN
+        names = _bound(function, node.args, given, named)
+        if names is None:
+            return UNKNOWN
+        frame = Frame(self, function, names)
+        self._depth += 1
+        try:
+            if isinstance(node, ast.Lambda):
+                return frame.value(node.body)
+            if _block(frame, node.body):
+                frame.returned.append(None)
+            return joined(frame.returned)
+        except RecursionError:
+            return UNKNOWN
+        finally:
+            self._depth -= 1
+
+    def step(self) -> None:
+        """Count a statement.
+
+        Raises
+        ------
+        OutOfReach
+            There were too many.
+        """
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise OutOfReach
+
+
+def _bound(
+    function: FunctionType, wanted: ast.arguments, given: Sequence[Any], named: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return arguments by name; None where they do not fit."""
+    names = [each.arg for each in (*wanted.posonlyargs, *wanted.args)]
+    if len(given) > len(names) and wanted.vararg is None:
+        return None
+    made: dict[str, Any] = dict(zip(names, given, strict=False))
+    if wanted.vararg is not None:
+        made[wanted.vararg.arg] = tuple(given[len(names) :])
+    defaults = dict(zip(names[::-1], (function.__defaults__ or ())[::-1], strict=False))
+    defaults |= function.__kwdefaults__ or {}
+    allowed = {*names, *(each.arg for each in wanted.kwonlyargs)}
+    rest = {name: value for name, value in named.items() if name not in allowed}
+    if rest and wanted.kwarg is None:
+        return None
+    made |= {name: value for name, value in named.items() if name in allowed}
+    if wanted.kwarg is not None:
+        made[wanted.kwarg.arg] = rest
+    return {**dict.fromkeys(allowed, UNKNOWN), **defaults, **made}
+
+
+def _block(frame: Frame, statements: Sequence[ast.stmt]) -> bool:
+    """Follow statements; return whether what comes after them is reached."""
+    try:
+        return all(_statement(frame, each) for each in statements)
+    except OutOfReach:
+        frame.returned.append(UNKNOWN)
+        return False
+
+
+def _statement(frame: Frame, node: ast.stmt) -> bool:
+    """Follow a statement; return whether the next one is reached."""
+    frame.folder.step()
+    match node:
+        case ast.Return(value=value):
+            frame.returned.append(frame.value(value))
+            return False
+        case ast.Raise():
+            return False
+        case ast.Assign(targets=targets, value=value):
+            given = frame.value(value)
+            for target in targets:
+                _assign(frame, target, given)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            _assign(frame, target, frame.value(value))
+        case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
+            function = BINARY.get(type(operator))
+            operands = frame.load(name), frame.value(value)
+            frame.names[name] = UNKNOWN if function is None else applied(function, *operands)
+        case ast.If(test=test, body=body, orelse=otherwise):
+            sides = [body if side else otherwise for side in frame.branch(frame.value(test))]
+            return _any_of(frame, sides)
+        case ast.Expr(value=value):
+            frame.value(value)
+        case ast.Pass() | ast.Assert() | ast.AnnAssign() | ast.Global() | ast.Nonlocal():
+            pass
+        case _:
+            return _unfolded(frame, node)
+    return True
+
+
+def _any_of(frame: Frame, sides: Sequence[Sequence[ast.stmt]]) -> bool:
+    """Follow each of some blocks from here; names are then what any of them made of them."""
+    before = dict(frame.names)
+    after: list[dict[str, Any]] = []
+    for side in sides:
+        frame.names = dict(before)
+        if _block(frame, side):
+            after.append(frame.names)
+    every = dict.fromkeys(name for names in after for name in names)
+    frame.names = {
+        name: joined(names.get(name, UNKNOWN) for names in after) for name in every
+    } or before
+    return bool(after)
+
+
+def _unfolded(frame: Frame, node: ast.stmt) -> bool:
+    """Pass a statement that is not folded: what it assigns is unknown, what it returns counts."""
+    inner = [each for each in ast.walk(node) if isinstance(each, ast.Name | ast.alias)]
+    for each in inner:
+        if isinstance(each, ast.alias):
+            frame.names[(each.asname or each.name).partition(".")[0]] = UNKNOWN
+        elif not isinstance(each.ctx, ast.Load):
+            frame.names[each.id] = UNKNOWN
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        frame.names[node.name] = UNKNOWN
+        return True
+    for block in _blocks_of(node):
+        _any_of(frame, [block, []])
+    return True
+
+
+def _blocks_of(node: ast.stmt) -> list[list[ast.stmt]]:
+    """Return the blocks of statements directly within a statement."""
+    found = [
+        block
+        for name in ("body", "orelse", "finalbody")
+        if isinstance(block := getattr(node, name, None), list)
+    ]
+    for name in ("handlers", "cases"):
+        found += [each.body for each in getattr(node, name, ())]
+    return found
+
+
+def _assign(frame: Frame, target: ast.expr, value: Any) -> None:
+    match target:
+        case ast.Name(id=name):
+            frame.names[name] = value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            fits = isinstance(value, tuple | list) and len(value) == len(parts)
+            for at, part in enumerate(parts):
+                _assign(frame, part, value[at] if fits else UNKNOWN)
+        case ast.Starred(value=part):
+            _assign(frame, part, UNKNOWN)
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name)):
+            # What is changed in place is not followed.
+            frame.names[name] = UNKNOWN

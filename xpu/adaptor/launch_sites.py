@@ -1,0 +1,99 @@
+"""Where a design's host code launches a kernel, and with which block.
+
+The code is read and folded, never run: a block that is known for a member whatever the
+problem, is known here. Called where units are made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any, Final
+
+import attrs
+
+from xpu.adaptor import host_code
+from xpu.adaptor.folded import UNKNOWN, LaunchValue, Parameters, alternatives, is_known, joined
+from xpu.adaptor.folding import Folder
+from xpu.model import Constant
+from xpu.spec import Design, KernelSource, Preparation
+
+
+@attrs.frozen
+class FoundSite:
+    """A launch in host code: where, whether it states a block, and the threads of that.
+
+    `threads` is None where they depend on the problem, and where there is no block.
+    """
+
+    where: str
+    threads: int | None
+    has_block: bool = True
+
+
+RECORDED: Final = frozenset({"splits"})
+"""What rules record and a launch may read beside a member's parameters."""
+
+
+def member_sites(
+    design: Design, source: KernelSource, dialect: str, parameters: Mapping[str, int]
+) -> tuple[FoundSite, ...]:
+    """Return where a member's kernel is launched.
+
+    `design` is as its family's constants make it, and the plugin's own object.
+    """
+    member = Parameters(parameters, RECORDED)
+    if source.launch is not None:
+        return _sites(source.launch, design, member, UNKNOWN)
+    return _sites(design.launch, design, dialect, member, UNKNOWN)
+
+
+def preparation_sites(
+    preparation: Preparation, dialect: str, constants: Mapping[str, Constant]
+) -> tuple[FoundSite, ...]:
+    """Return where a preparing kernel is launched."""
+    return _sites(preparation.launch, preparation, dialect, UNKNOWN, constants)
+
+
+def _sites(launch: Callable[..., Any], owner: object, *given: Any) -> tuple[FoundSite, ...]:
+    function: Any = launch
+    arguments: list[Any] = list(given)
+    if isinstance(function, MethodType):
+        function, arguments = function.__func__, [function.__self__, *arguments]
+    if not isinstance(function, FunctionType):
+        return (FoundSite(f"{type(owner).__module__}.{type(owner).__qualname__}", None),)
+    folder = Folder(_packages(type(owner), function))
+    found: list[FoundSite] = []
+    for value in alternatives(folder.call(function, arguments, {})):
+        if isinstance(value, LaunchValue):
+            found.extend(_of_blocks(value.where, value.block))
+        elif value is UNKNOWN:
+            found.append(FoundSite(host_code.where(function), None))
+    return tuple(dict.fromkeys(found))
+
+
+def _packages(cls: type, function: FunctionType) -> frozenset[str]:
+    """Name the packages of a class and of its bases: what it inherits launches for it."""
+    modules = (*(base.__module__ for base in cls.__mro__), function.__module__ or "")
+    return frozenset(module.partition(".")[0] for module in modules) - {"builtins", "abc"}
+
+
+def _of_blocks(where: str, block: Any) -> list[FoundSite]:
+    """Return a site for each block that a launch may have."""
+    found = []
+    for each in alternatives(_whole(block)):
+        is_block = isinstance(each, tuple | list) and all(type(size) is int for size in each)
+        threads = math.prod(each) if is_block else None
+        found.append(FoundSite(where, threads, has_block=each is not None))
+    return found
+
+
+def _whole(block: Any) -> Any:
+    """Return a block whose sizes may each be one of several as one of several blocks."""
+    if not isinstance(block, tuple | list) or is_known(block):
+        return block
+    made: list[tuple[Any, ...]] = [()]
+    for size in block:
+        made = [(*start, each) for start in made for each in alternatives(size)]
+    return joined(made)

@@ -1,0 +1,22 @@
+"""A member of a family: one named set of shape parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from xpu.model._facts import frozen_mapping
+
+
+@attrs.frozen
+class Member:
+    """One named shape of a family; `dialects` is None when it exists in every dialect."""
+
+    name: str
+    parameters: Mapping[str, int] = attrs.field(factory=dict, converter=frozen_mapping)
+    dialects: tuple[str, ...] | None = None
+
+    def speaks(self, dialect: str) -> bool:
+        """Whether the member exists in a dialect."""
+        return self.dialects is None or dialect in self.dialects
