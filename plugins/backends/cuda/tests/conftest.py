@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
+import attrs
 import pytest
 
 from xpu.errors import XpuBuildError
@@ -29,3 +34,44 @@ def unit() -> Callable[..., KernelUnit]:
         return KernelUnit("family.member", "kernel_under_test", source, includes or {}, named)
 
     return make
+
+
+@attrs.frozen
+class Figures:
+    """What NVIDIA's `cuobjdump` reads of a CUBIN."""
+
+    registers: int
+    stack_bytes: int
+    static_shared_bytes: int
+
+
+@pytest.fixture(scope="session")
+def vendor() -> Callable[..., str]:
+    """Run a tool of NVIDIA's, an independent reader, and return what it says."""
+
+    def said(name: str, *arguments: object) -> str:
+        from cuda import pathfinder
+
+        # Older releases of the finder know libraries alone.
+        find = getattr(pathfinder, "find_nvidia_binary_utility", shutil.which)
+        found = find(name)
+        if found is None:
+            pytest.skip(f"{name} is not installed: pip install nvidia-cuda-{name}")
+        command = [str(found), *map(str, arguments)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    return said
+
+
+@pytest.fixture(scope="session")
+def figures(vendor: Callable[..., str]) -> Callable[[Path, str], Figures]:
+    """Read a CUBIN for a target with `cuobjdump`."""
+
+    def read(path: Path, target: str) -> Figures:
+        usage = vendor("cuobjdump", "-res-usage", path)
+        told = {key: int(value) for key, value in re.findall(r"(REG|STACK|SHARED):(\d+)", usage)}
+        # From sm_90 on what the part reserves in a block is in the code's figure, where it has one.
+        reserved = 0 if target in ("sm_80", "sm_89") or not told["SHARED"] else 1024
+        return Figures(told["REG"], told["STACK"], told["SHARED"] - reserved)
+
+    return read

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
+from collections import Counter
 from collections.abc import Callable
 
+import attrs
 import pytest
 
 from xpu.spec import CompiledCode
 from xpu_backend_cuda.cubin import kernel_facts, parameter_bytes
 
-pathfinder = pytest.importorskip("cuda.pathfinder", reason="the extra 'cuda' is not installed")
+pytest.importorskip("cuda.pathfinder", reason="the extra 'cuda' is not installed")
 
 TARGETS = ("sm_80", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 KERNELS = {
@@ -46,19 +46,6 @@ KERNELS = {
 THREADS = {"plain": 96, "shared": 96, "calls": 256, "spills": 1024}
 
 
-def tool(name: str) -> str:
-    # Older releases of the finder know libraries alone.
-    find = getattr(pathfinder, "find_nvidia_binary_utility", shutil.which)
-    found = find(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed: pip install nvidia-cuda-{name}")
-    return str(found)
-
-
-def said(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture(scope="module")
 def built(compiler, unit) -> Callable[[str, str], CompiledCode]:
     """Return a kernel of the table above for a target."""
@@ -78,33 +65,35 @@ def built(compiler, unit) -> Callable[[str, str], CompiledCode]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", KERNELS)
-def test_figures_are_those_of_an_independent_reader(built, tmp_path, name, target) -> None:
+def test_figures_are_those_of_an_independent_reader(
+    built, figures, vendor, tmp_path, name, target
+) -> None:
     path = tmp_path / "kernel.cubin"
     facts = built(name, target).facts
     path.write_bytes(built(name, target).code)
-    usage = said(tool("cuobjdump"), "-res-usage", str(path))
-    figures = {key: int(value) for key, value in re.findall(r"(REG|STACK|SHARED):(\d+)", usage)}
-    assert figures["REG"] == facts.registers
-    assert figures["STACK"] == facts.stack_bytes
-    # From sm_90 on what the part reserves in a block is in the code's figure, where it has one.
-    reserved = 0 if target in ("sm_80", "sm_89") or not figures["SHARED"] else 1024
-    assert figures["SHARED"] == facts.static_shared_bytes + reserved
+    assert attrs.astuple(figures(path, target)) == (
+        facts.registers,
+        facts.stack_bytes,
+        facts.static_shared_bytes,
+    )
     bounds = re.findall(
         r"EIATTR_MAX_THREADS\s+Format:.*\s+Value:\s+0x(\w+) 0x1 0x1",
-        said(tool("cuobjdump"), "-elf", str(path)),
+        vendor("cuobjdump", "-elf", path),
     )
     assert {int(bound, 16) for bound in bounds} == {facts.pinned_block} == {THREADS[name]}
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_parameters_are_those_of_an_independent_reader(built, compiler, unit, tmp_path, target):
+def test_parameters_are_those_of_an_independent_reader(
+    built, compiler, unit, vendor, tmp_path, target
+) -> None:
     text = "XPU_KERNEL(xpu::global<float> y, int32_t a, uint8_t b, int64_t n) { y[n] = a + b; }"
     (mixed,) = compiler.compile([unit(text, XPU_THREADS=32)], target, deadline_s=60)
     path = tmp_path / "kernel.cubin"
     for code, sizes in ((built("shared", target), (8, 8)), (mixed, (8, 4, 1, 8))):
         assert parameter_bytes(code.code, "kernel_under_test") == sizes
         path.write_bytes(code.code)
-        listed = said(tool("cuobjdump"), "-elf", str(path))
+        listed = vendor("cuobjdump", "-elf", path)
         told = re.findall(r"Ordinal : 0x(\w+)\s+Offset\s*: 0x\w+\s+Size\s*: 0x(\w+)", listed)
         assert sorted((int(at, 16), int(size, 16)) for at, size in told) == [*enumerate(sizes)]
     assert parameter_bytes(b"\n.version 6.3", "kernel_under_test") is None
@@ -192,13 +181,22 @@ NATIVE = (
 )
 
 
+_SASS = {("mma", False): "HMMA", ("mma", True): "IMMA", ("dp4a", False): "IDP"}
+
+
 @pytest.mark.parametrize("target", TARGETS)
-def test_verbs_become_the_parts_own_instructions(compiler, unit, tmp_path, target) -> None:
+def test_verbs_become_the_parts_own_instructions(compiler, unit, vendor, tmp_path, target) -> None:
     (code,) = compiler.compile([unit(VERBS, XPU_THREADS=32)], target, deadline_s=60)
     assert isinstance(code, CompiledCode), code
     (tmp_path / "kernel.cubin").write_bytes(code.code)
-    text = said(tool("nvdisasm"), "-c", str(tmp_path / "kernel.cubin"))
+    text = vendor("nvdisasm", "-c", tmp_path / "kernel.cubin")
     assert [name for name in NATIVE if name not in text] == []
+    # What PTX is said to hold is what the part executes, one for one.
+    found = Counter(re.findall(r"\b([HI]MMA|IDP)\.", text))
+    listed: Counter[str] = Counter()
+    for each in code.operations:
+        listed[_SASS[each.instruction.partition(".")[0], ".s8." in each.instruction]] += each.places
+    assert found == listed
 
 
 PRODUCT_KEPT = """
@@ -223,11 +221,13 @@ SOME_LANES = f"""XPU_KERNEL(xpu::global<const uint8_t> x, xpu::global<float> y, 
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_product_that_some_lanes_use_is_made_by_all(compiler, unit, tmp_path, target) -> None:
+def test_a_product_that_some_lanes_use_is_made_by_all(
+    compiler, unit, vendor, tmp_path, target
+) -> None:
     (code,) = compiler.compile([unit(SOME_LANES, XPU_THREADS=32)], target, deadline_s=60)
     assert isinstance(code, CompiledCode), code
     (tmp_path / "kernel.cubin").write_bytes(code.code)
-    text = said(tool("nvdisasm"), "-c", str(tmp_path / "kernel.cubin"))
+    text = vendor("nvdisasm", "-c", tmp_path / "kernel.cubin")
     compared = text.rindex("FSETP.")
     left = re.compile(r"@!?U?P\d\s+(EXIT|BRA)").search(text, compared)
     assert left, "the lanes part nowhere"

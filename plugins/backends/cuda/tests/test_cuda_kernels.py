@@ -8,8 +8,10 @@ two cores. With ``XPU_TEST_ALL_KERNELS=1`` all of them for all.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from xpu.spec import CompiledCode, KernelUnit
@@ -45,7 +47,9 @@ def wanted(target: str, units: Sequence[KernelUnit]) -> Sequence[KernelUnit]:
 @pytest.mark.slow
 class TestShipped(Suite):
     @pytest.mark.parametrize("target", [WHOLE, *OTHERS])
-    def test_kernels_compile_with_all_their_figures(self, compiler, target) -> None:
+    def test_kernels_compile_with_all_their_figures(
+        self, compiler, figures, target, tmp_path
+    ) -> None:
         units = wanted(target, shipped_units(DIALECT))
         if not units:
             pytest.skip(f"no plugin here has a kernel in dialect {DIALECT!r}")
@@ -61,3 +65,38 @@ class TestShipped(Suite):
             ]
             assert not absent, f"{unit.kernel}: {absent} cannot be read from its code"
             assert unit.max_threads == facts.pinned_block, f"{unit.kernel}: {facts}"
+            # What is spilled lies on the stack.
+            assert facts.spill_bytes == 0 or facts.stack_bytes > 0, unit.kernel
+        # Last, for where there is no such reader the rest is tested all the same.
+        for unit, code in zip(units, results, strict=True):
+            facts, path = code.facts, tmp_path / "kernel.cubin"
+            path.write_bytes(code.code)
+            read = (facts.registers, facts.stack_bytes, facts.static_shared_bytes)
+            assert attrs.astuple(figures(path, target)) == read, unit.kernel
+
+    @pytest.mark.parametrize("target", [WHOLE, *OTHERS])
+    @pytest.mark.skipif(
+        not os.environ.get("XPU_TEST_ALL_KERNELS"), reason="half a second for each kernel"
+    )
+    def test_spills_and_operations_are_in_the_disassembly(
+        self, compiler, vendor, target, tmp_path
+    ) -> None:
+        sources: dict[str, KernelUnit] = {}
+        for unit in shipped_units(DIALECT):
+            sources.setdefault(unit.text, unit)
+        units = tuple(sources.values())
+        for unit, code in zip(units, compiler.compile(units, target, deadline_s=120), strict=True):
+            path = tmp_path / "kernel.cubin"
+            path.write_bytes(code.code)
+            text = vendor("nvdisasm", "-c", path)
+            has_local = re.search(r"\b(STL|LDL)\b", text) is not None
+            assert has_local == (code.facts.stack_bytes > 0), unit.kernel
+            # The assembler may unroll what it is given, but leaves out no kind and adds none.
+            kinds = set(re.findall(r"\b([HI]MMA|IDP)\.", text))
+            assert kinds == {_kind(each.instruction) for each in code.operations}, unit.kernel
+
+
+def _kind(instruction: str) -> str:
+    if instruction.startswith("dp"):
+        return "IDP"
+    return "IMMA" if ".s8." in instruction else "HMMA"

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +35,21 @@ def unit() -> Callable[..., KernelUnit]:
         return KernelUnit("family.member", "kernel_under_test", source, includes or {}, named)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def notes() -> Callable[[Path], Mapping[str, int]]:
+    """Read the numbers of a code object's metadata with `llvm-readelf`, an independent reader."""
+    names = ("llvm-readelf", *(f"llvm-readelf-{release}" for release in range(40, 13, -1)))
+    program = next(filter(None, map(shutil.which, names)), None)
+
+    def read(path: Path) -> Mapping[str, int]:
+        if program is None:
+            pytest.skip("there is no llvm-readelf to compare with")
+        said = subprocess.run(
+            [program, "--notes", path], capture_output=True, text=True, check=True
+        )
+        found = re.findall(r"\.(\w+):\s+(\d+)$", said.stdout, re.M)
+        return {key: int(value) for key, value in found}
+
+    return read

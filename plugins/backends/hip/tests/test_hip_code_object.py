@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,27 +50,15 @@ def made(compiler, unit):
     return go
 
 
-def readelf() -> str:
-    names = ("llvm-readelf", *(f"llvm-readelf-{release}" for release in range(40, 13, -1)))
-    found = next(filter(None, map(shutil.which, names)), None)
-    return found or pytest.skip("there is no llvm-readelf to compare with")
-
-
 @pytest.mark.parametrize("target", TARGETS)
-def test_figures_agree_with_an_independent_reader(made, tmp_path, target) -> None:
-    program = readelf()
+def test_figures_agree_with_an_independent_reader(made, notes, tmp_path, target) -> None:
     for name, code in {
         "hungry": made(HUNGRY, target, COUNT=200, XPU_THREADS=1024),
         "stack": made(ON_STACK, target, XPU_THREADS=64),
     }.items():
         path = tmp_path / name
         path.write_bytes(code.code)
-        said = subprocess.run(
-            [program, "--notes", path], capture_output=True, text=True, check=True
-        )
-        told = {
-            key: int(value) for key, value in re.findall(r"\.(\w+):\s+(\d+)$", said.stdout, re.M)
-        }
+        told = notes(path)
         facts = code.facts
         assert facts.registers == told["vgpr_count"]
         assert facts.static_shared_bytes == (told["group_segment_fixed_size"] or 0)

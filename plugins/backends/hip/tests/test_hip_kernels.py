@@ -34,7 +34,9 @@ def wanted(target: str) -> Sequence[KernelUnit]:
 @pytest.mark.slow
 class TestShipped(Suite):
     @pytest.mark.parametrize("target", TARGETS)
-    def test_kernels_compile_with_all_their_figures(self, compiler, target) -> None:
+    def test_kernels_compile_with_all_their_figures(
+        self, compiler, notes, target, tmp_path
+    ) -> None:
         units = wanted(target)
         if not units:
             pytest.skip(f"no plugin here has a kernel in dialect {DIALECT!r}")
@@ -50,3 +52,13 @@ class TestShipped(Suite):
             ]
             assert not absent, f"{unit.kernel}: {absent} cannot be read from its code"
             assert unit.max_threads == facts.pinned_block, f"{unit.kernel}: {facts}"
+        # Last, for where there is no such reader the rest is tested all the same.
+        for unit, code in zip(units, results, strict=True):
+            facts, path = code.facts, tmp_path / "kernel.co"
+            path.write_bytes(code.code)
+            told = notes(path)
+            assert facts.registers == max(told["vgpr_count"], 1), unit.kernel
+            assert facts.static_shared_bytes == told["group_segment_fixed_size"], unit.kernel
+            assert facts.stack_bytes == told["private_segment_fixed_size"], unit.kernel
+            stores = told["vgpr_spill_count"]
+            assert facts.spill_bytes == min(4 * stores, facts.stack_bytes), unit.kernel
