@@ -38,6 +38,10 @@ look:
 done:
     ret;
 }
+.visible .entry xpu_nothing()
+{
+    ret;
+}
 """
 _MAPPED: Final = 0x1 | 0x2
 """Portable and mapped. Source: CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP of cuda.h."""
@@ -53,8 +57,12 @@ class Stall:
         with context.current() as cu:
             what = "the kernel that holds a stream cannot be loaded"
             self._module = checked(cu.cuModuleLoadData(_PTX), what)
-            self._function = checked(cu.cuModuleGetFunction(self._module, b"xpu_hold"), what)
-            checked(cu.cuFuncLoad(self._function), what)
+            self._hold, self._nothing = (
+                checked(cu.cuModuleGetFunction(self._module, name), what)
+                for name in (b"xpu_hold", b"xpu_nothing")
+            )
+            for function in (self._hold, self._nothing):
+                checked(cu.cuFuncLoad(function), what)
             what = "memory that the device shares with the host cannot be had"
             self._memory = int(checked(cu.cuMemHostAlloc(16, _MAPPED), what))
             device = int(checked(cu.cuMemHostGetDevicePointer(self._memory, 0), what))
@@ -84,8 +92,14 @@ class Stall:
         self._launch(stream, _NEVER, duration_ns)
 
     def nothing(self, stream: int, blocks: int = 1) -> None:
-        """Queue a kernel whose blocks, of one thread, end at once. The context is current."""
-        self._launch(stream, 0, 0, blocks)
+        """Queue a kernel whose blocks, of one thread, end at once. The context is current.
+
+        One that looks at the flag would not do: a thousand blocks that read the host's memory
+        take half a millisecond.
+        """
+        launch = self._context.cu.cuLaunchKernel
+        result = launch(self._nothing, blocks, 1, 1, 1, 1, 1, 0, stream, 0, 0)
+        checked(result, "a kernel that does nothing cannot be launched")
 
     def close(self) -> None:
         """Give memory and code back; no stream is held."""
@@ -93,12 +107,12 @@ class Stall:
         self._context.quietly(lambda cu: cu.cuMemFreeHost(self._memory))
         self._context.quietly(lambda cu: cu.cuModuleUnload(self._module))
 
-    def _launch(self, stream: int, turn: int, limit_ns: int, blocks: int = 1) -> None:
+    def _launch(self, stream: int, turn: int, limit_ns: int) -> None:
         # The driver copies the values before it returns.
         self._values[1], self._values[2] = turn, limit_ns
         launch = self._context.cu.cuLaunchKernel
         pointers: Any = ctypes.addressof(self._pointers)
         checked(
-            launch(self._function, blocks, 1, 1, 1, 1, 1, 0, stream, pointers, 0),
+            launch(self._hold, 1, 1, 1, 1, 1, 1, 0, stream, pointers, 0),
             "the kernel that holds a stream cannot be launched",
         )

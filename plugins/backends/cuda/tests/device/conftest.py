@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 import pytest
 
-HOLD = "xpu_hold"
+HOLD, NOTHING = "xpu_hold", "xpu_nothing"
 
 
 class Code(enum.IntEnum):
@@ -349,8 +349,8 @@ class FakeDriver:
             return (Code(201),)
         if self.stack[-1] not in (0x1000, 0x1001):
             return (Code(400),)
-        count = 4 if function.name == HOLD else self.kernels[function.name].parameters
-        places = (ctypes.c_int64 * count).from_address(pointers)
+        count = self.kernels[function.name].parameters
+        places = (ctypes.c_int64 * count).from_address(pointers) if count else ()
         values = [ctypes.c_int64.from_address(place).value for place in places]
         return self._queue(stream, ("kernel", function.name, rest[:7], values))
 
@@ -384,8 +384,6 @@ class FakeDriver:
 
     def _held(self, now: float, values: list[int]) -> float:
         flag, turn, limit_ns, late = values
-        if turn == 0:
-            return now + 1000.0
         is_open = ctypes.c_uint64.from_address(flag).value >= turn
         if is_open and self.host_ns - now <= limit_ns:
             return max(now, self.host_ns)
@@ -404,6 +402,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
 
     made = FakeDriver()
     made.kernels = {"copy": Kernel(copy, 3), HOLD: Kernel(copy, 4)}
+    made.kernels[NOTHING] = Kernel(lambda: None, 0, took_ns=1000.0)
     monkeypatch.setitem(sys.modules, driver.BINDINGS, made)
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(driver, "_missing_driver", lambda: "")
