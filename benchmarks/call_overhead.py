@@ -106,12 +106,14 @@ def per_call_ns(run: Callable[[int], None]) -> float:
     return (time.perf_counter_ns() - started) / CALLS
 
 
-def repeated(call: Callable[..., object], *inputs: Any, out: Any) -> Callable[[int], None]:
+def repeated(
+    call: Callable[..., object], weights: Any, x: Any, *, out: Any
+) -> Callable[[int], None]:
     """Return a loop in Python, its own cost included."""
 
     def run(count: int) -> None:
         for _ in range(count):
-            call(*inputs, out=out)
+            call(weights, x, out=out)
 
     return run
 

@@ -23,6 +23,7 @@ _CAPTURED: Final[weakref.WeakKeyDictionary[Device, list[DeviceArray]]] = weakref
 
 _Before = tuple[Callable[[], None], int, DeviceArray]
 """What runs before a launch, the place of what it reads, and what it writes."""
+_Move = Callable[[list[int]], None]
 
 
 @attrs.frozen
@@ -133,30 +134,43 @@ def _joined(before: Sequence[_Before], launch: Callable[[], None]) -> Callable[[
 
     A function, since an object that is called like one costs 0.1 us more at every call.
     """
-    stages = [stage for stage, _, _ in before]
+    made: Any = _in_turn([stage for stage, _, _ in before], launch)
+    made.memory = [staged for _, _, staged in before]  # kept for as long as the launch
+    for name in ("stream", "is_recordable"):  # a clock asks a launch where it goes
+        if (value := getattr(launch, name, None)) is not None:
+            setattr(made, name, value)
+    if all(hasattr(each, "move") for each in (launch, *(stage for stage, _, _ in before))):
+        moves = [
+            (cast("Any", stage).move, place, staged.address) for stage, place, staged in before
+        ]
+        made.move = _moving(moves, cast("Any", launch).move)  # which makes it a MovableLaunch
+    return cast("Callable[[], None]", made)
+
+
+def _in_turn(stages: Sequence[Callable[[], None]], launch: Callable[[], None]) -> Any:
+    if len(stages) == 1:
+        [stage] = stages
+
+        def call_two() -> None:
+            stage()
+            launch()
+
+        return call_two
 
     def call() -> None:
         for stage in stages:
             stage()
         launch()
 
-    made: Any = call
-    made.memory = [staged for _, _, staged in before]  # kept for as long as the launch
-    for name in ("stream", "is_recordable"):  # a clock asks a launch where it goes
-        if (value := getattr(launch, name, None)) is not None:
-            setattr(made, name, value)
-    if all(hasattr(each, "move") for each in (*stages, launch)):
-        move_launch: Callable[[list[int]], None] = cast("Any", launch).move
-        moves = [
-            (cast("Any", stage).move, place, staged.address) for stage, place, staged in before
-        ]
-
-        def move(addresses: list[int]) -> None:
-            moved = addresses.copy()
-            for move_stage, place, address in moves:
-                move_stage([moved[place], address])
-                moved[place] = address
-            move_launch(moved)
-
-        made.move = move  # which makes it a MovableLaunch
     return call
+
+
+def _moving(moves: Sequence[tuple[_Move, int, int]], move_launch: _Move) -> _Move:
+    def move(addresses: list[int]) -> None:
+        moved = addresses.copy()
+        for move_stage, place, address in moves:
+            move_stage([moved[place], address])
+            moved[place] = address
+        move_launch(moved)
+
+    return move

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from xpu.errors import XpuLaunchException
+from xpu.orchestrator.plans import Moving
 from xpu.orchestrator.weights import PreparedWeights, Preparer, check_dtype
 from xpu.spec import Argument, Device, DeviceArray, host_dtype
 
@@ -130,20 +131,21 @@ class Arguments:
             for slot, address in zip(self.slots, addresses, strict=True)
         ]
 
-    def movable(self, values: Sequence[Any]) -> tuple[tuple[int, int], ...] | None:
-        """Return places and addresses of arrays whose memory may be exchanged under them.
+    def movable(self, values: Sequence[Any]) -> tuple[Moving, ...] | None:
+        """Return the arrays whose memory may be exchanged under them.
 
         None when one of them does not tell its address at little cost: it has to be taken
         anew at every call.
         """
-        found: list[tuple[int, int]] = []
+        found: list[Moving] = []
         for place, value in enumerate(values):
             if isinstance(value, self._fixed):
                 continue
-            pointer = getattr(value, "data_ptr", None)
+            # Of the type: that keeps no array alive, and saves a look-up at every call.
+            pointer = getattr(type(value), "data_ptr", None)
             if pointer is None:
                 return None
-            found.append((place, pointer()))
+            found.append((place, pointer, pointer(value)))
         return tuple(found)
 
     def _taken(self, slot: Slot, value: Any) -> DeviceArray:

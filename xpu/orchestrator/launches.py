@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from xpu.choice import Packer
@@ -23,7 +22,9 @@ _MOST_STREAMS: Final = 64
 """Streams of one thread for which launches are kept; past that all are packed anew. A key holds
 the stream object, so that its number does not become another's while its launches are kept."""
 
-Free = list[MovableLaunch]
+Kept = tuple[MovableLaunch, Callable[[list[int]], None], bool]
+"""A launch, its `move`, and whether to ask before each use if its stream is being captured."""
+Free = list[Kept]
 
 
 class Launches:
@@ -49,7 +50,8 @@ class Launches:
         # Memory is each thread's, since one number may mean another stream in each: its own
         # default stream. Launches without memory serve all threads.
         self._has_memory = packer.has_memory
-        self._kept: Any = threading.local() if packer.has_memory else SimpleNamespace()
+        self._free: dict[Any, Free] = {}
+        self._own = threading.local()
 
     def free(self, stream: Any) -> Free:
         """Return the launches for a stream that nobody is making.
@@ -59,33 +61,35 @@ class Launches:
         TypeError
             The stream cannot be hashed.
         """
-        try:
-            found: Free = self._kept.free[stream]
-        except (AttributeError, KeyError):
-            kept = self._kept.__dict__.setdefault("free", {})
-            if len(kept) >= _MOST_STREAMS:
-                kept.clear()
-            found = kept.setdefault(stream, [])
+        kept = self._own.__dict__.setdefault("free", {}) if self._has_memory else self._free
+        if stream not in kept and len(kept) >= _MOST_STREAMS:
+            kept.clear()
+        found: Free = kept.setdefault(stream, [])
         return found
 
     def make(self, addresses: list[int], stream: Any) -> None:
         """Launch on arrays at these addresses, with memory that is nobody else's meanwhile."""
         try:
-            free: Free = self._kept.free[stream]
-            launch = free.pop()
+            free: Free = (self._own.free if self._has_memory else self._free)[stream]
+            kept = free.pop()
         except (AttributeError, KeyError, IndexError):
-            launch = self._packed(addresses, stream)
-            launch()  # what was packed under capture keeps its memory, for the recording
-            if not self._is_captured(launch, stream):
-                self.free(stream).append(launch)
+            self._make_first(addresses, stream)
             return
-        if self._has_memory and self._is_captured(launch, stream):
-            free.append(launch)
+        launch, move, has_to_ask = kept
+        if has_to_ask and self._device.is_capturing(stream):
+            free.append(kept)
             self._packed(addresses, stream)()
             return
-        launch.move(addresses)
+        move(addresses)
         launch()
-        free.append(launch)
+        free.append(kept)
+
+    def _make_first(self, addresses: list[int], stream: Any) -> None:
+        launch = self._packed(addresses, stream)
+        launch()  # what was packed under capture keeps its memory, for the recording
+        has_to_ask = self._has_memory and getattr(launch, "is_recordable", True)
+        if not (has_to_ask and self._device.is_capturing(stream)):
+            self.free(stream).append((launch, launch.move, has_to_ask))
 
     def kept(self, addresses: list[int], stream: Any) -> Callable[[], None]:
         """Pack what launches on arrays at these addresses for many times, as `make` does.
@@ -96,27 +100,21 @@ class Launches:
         if not self._has_memory:
             return self._packed(addresses, stream)
         free, make = self.free(stream), partial(self.make, addresses, stream)
-        if not free or not self._packer.shares_memory or self._is_captured(free[-1], stream):
+        if not free or not self._packer.shares_memory:
             return make
-        memory = cast("Any", free[-1]).memory
-        packed = self._packer(self._arrays_at(addresses), stream, memory)
+        other, _, has_to_ask = free[-1]
         owner, is_captured = get_ident(), self._device.is_capturing
-        is_recordable = getattr(packed, "is_recordable", True)
+        if has_to_ask and is_captured(stream):
+            return make
+        packed = self._packer(self._arrays_at(addresses), stream, cast("Any", other).memory)
 
         def launch() -> None:
-            if get_ident() != owner or (is_recordable and is_captured(stream)):
+            if get_ident() != owner or (has_to_ask and is_captured(stream)):
                 make()
             else:
                 packed()
 
         return launch
-
-    def _is_captured(self, launch: MovableLaunch, stream: Any) -> bool:
-        return (
-            self._has_memory
-            and getattr(launch, "is_recordable", True)
-            and self._device.is_capturing(stream)
-        )
 
     def _packed(self, addresses: list[int], stream: Any) -> MovableLaunch:
         return cast("MovableLaunch", self._packer(self._arrays_at(addresses), stream))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from xpu.errors import XpuConfigError, XpuLaunchException
 from xpu.model import Family, Problem
 from xpu.orchestrator.arguments import result_place
 from xpu.orchestrator.bound import BoundKernel
-from xpu.orchestrator.calls import Calls
+from xpu.orchestrator.calls import ABSENT, Calls, given
 from xpu.orchestrator.direct import Direct
+from xpu.orchestrator.plans import Key, Run
 from xpu.spec import Argument, Design
+
+_SIZE: Final = attrgetter("size")
 
 _ASK_AGAIN_S: Final = 0.1
 """Seconds that a kernel which stands in for an answer still to come serves unasked: asking
@@ -61,6 +65,33 @@ class Op(Direct):
         self._serving.forget()
 
 
+class _Kernels(dict[int, Calls]):
+    """Kernels by the open size.
+
+    Attributes
+    ----------
+    count
+        Gives the number of elements of an array: a tensor tells it in half the time of its shape.
+    plans
+        What finds the arrays that a kernel remembers, by that number. Each set of arrays is
+        remembered by one kernel alone: a number that stands for two sizes costs a look at the
+        shape, no more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count: Callable[[Any], int] = _SIZE
+        self.plans: dict[int, Callable[[Key], Run | None]] = {}
+
+    def learn(self, array: Any, calls: Calls) -> None:
+        """Take note of an array that gives the size of a kernel."""
+        count = getattr(type(array), "numel", _SIZE)
+        if count is not self.count:
+            self.count, self.plans = count, {}
+        with suppress(Exception):  # it does not tell
+            self.plans[count(array)] = calls.plans.get
+
+
 class _Serving:
     """The kernels of one op."""
 
@@ -78,7 +109,7 @@ class _Serving:
         self.open_size = _open_size(family, fixed)
         self._place, self._axis, self._argument = _where(family, design, fixed, self.open_size)
         self._has_two_inputs = len(design.arguments) == 3
-        self._kernels: dict[int, Calls] = {}
+        self._kernels = _Kernels()
         self._stand_ins: dict[int, tuple[BoundKernel, float]] = {}
 
     def call(self, *inputs: Any, out: Any, stream: Any = None) -> Any:
@@ -89,30 +120,45 @@ class _Serving:
         XpuLaunchException
             As `BoundKernel`; or the array that gives the open size has no such axis.
         """
-        try:
-            calls = self._kernels[inputs[self._place].shape[self._axis]]
-        except (KeyError, IndexError, AttributeError, TypeError):
+        kernels, size = self._kernels, self._size(inputs)
+        calls = kernels.get(size)
+        if calls is None:
             with self._beside(stream):
-                calls = self._served(self._size(inputs)).calls
+                calls = self._served(size).calls
+        if kernels.get(size) is calls:
+            kernels.learn(inputs[self._place], calls)
         return calls.call(*inputs, out=out, stream=stream)
 
     def direct(self) -> Callable[..., Any]:
         """Return `call` as a function of two inputs; see `Calls.direct`."""
+        if not self._has_two_inputs:
+            return self.call
         place, axis, call = self._place, self._axis, self.call
 
-        def direct(*inputs: Any, out: Any, stream: Any = None) -> Any:
+        def direct(
+            first: Any = ABSENT,
+            second: Any = ABSENT,
+            /,
+            *others: Any,
+            out: Any,
+            stream: Any = None,
+        ) -> Any:
+            kernels, key = self._kernels, (id(first), id(second), id(out), stream)
+            array = second if place else first
             try:
-                first, second = inputs
-                calls = self._kernels[(second if place else first).shape[axis]]
-                key = (id(first), id(second), id(out), stream)
-                run = calls.plans.get(key)
-            except (KeyError, IndexError, AttributeError, TypeError, ValueError):
-                return call(*inputs, out=out, stream=stream)
-            if run is not None and run(first, second, out):
+                run = kernels.plans[kernels.count(array)](key)
+                calls = kernels[array.shape[axis]] if run is None else None
+            except Exception:
+                # A size or a kind of array that is not known yet, or none at all.
+                return call(*given(first, second, *others), out=out, stream=stream)
+            if run is not None and not others and run(first, second, out):
                 return out
-            return calls.first(key, inputs, out, stream)
+            if calls is None or others or second is ABSENT:
+                return call(*given(first, second, *others), out=out, stream=stream)
+            calls.first(key, (first, second, out), stream)
+            return out
 
-        return direct if self._has_two_inputs else call
+        return direct
 
     def kernel(self, size: int) -> BoundKernel:
         """Return the bound kernel for one value of the open size."""
@@ -128,7 +174,7 @@ class _Serving:
     def forget(self) -> None:
         """Bind anew at the next call of every size."""
         # New dictionaries: what a bind under way in another thread finds is kept in the old.
-        self._kernels, self._stand_ins = {}, {}
+        self._kernels, self._stand_ins = _Kernels(), {}
 
     def _served(self, size: int) -> BoundKernel:
         stand_in, until = self._stand_ins.get(size, (None, 0.0))

@@ -24,6 +24,8 @@ that comes at every so many calls comes at its turn."""
 
 Key = tuple[Any, ...]
 """Numbers of inputs and result, and the stream."""
+Moving = tuple[int, Callable[[Any], int], int]
+"""Place among inputs and result, what tells the address, and the address when it was taken."""
 Run = Callable[..., bool]
 """Launches for inputs and result, given one by one, unless one of them has moved."""
 
@@ -48,7 +50,7 @@ class Plans(dict[Key, Run]):
         self,
         key: Key,
         values: Sequence[Any],
-        moving: Sequence[tuple[int, int]],
+        moving: Sequence[Moving],
         pack: Callable[[], Callable[[], None]],
     ) -> None:
         """Keep what launches for these values until one of them dies.
@@ -90,7 +92,7 @@ class Plans(dict[Key, Run]):
         self.pop(key, None)
 
 
-def running(launch: Callable[[], None], moving: Sequence[tuple[int, int]], count: int) -> Run:
+def running(launch: Callable[[], None], moving: Sequence[Moving], count: int) -> Run:
     """Return what launches when no array that may move has moved.
 
     Parameters
@@ -98,8 +100,7 @@ def running(launch: Callable[[], None], moving: Sequence[tuple[int, int]], count
     launch
         The packed launch.
     moving
-        Place among inputs and result, and address, of each array whose memory may be
-        exchanged under it.
+        The arrays whose memory may be exchanged under them.
     count
         How many inputs there are.
     """
@@ -110,12 +111,12 @@ def running(launch: Callable[[], None], moving: Sequence[tuple[int, int]], count
             return True
 
         return run_fixed
-    if count == 2 and [place for place, _ in moving] == [1, 2]:
+    if count == 2 and [place for place, _, _ in moving] == [1, 2]:
         # Prepared weights, activations, result: a loop would cost 0.1 us more.
-        (_, address), (_, end) = moving
+        (_, of_x, address), (_, of_out, end) = moving
 
         def run_two(_weights: Any, x: Any, out: Any) -> bool:
-            if out.data_ptr() == end and x.data_ptr() == address:
+            if of_out(out) == end and of_x(x) == address:
                 launch()
                 return True
             return False
@@ -123,8 +124,8 @@ def running(launch: Callable[[], None], moving: Sequence[tuple[int, int]], count
         return run_two
 
     def run(*values: Any) -> bool:
-        for place, address in moving:
-            if values[place].data_ptr() != address:
+        for place, pointer, address in moving:
+            if pointer(values[place]) != address:
                 return False
         launch()
         return True

@@ -32,12 +32,16 @@ class PreparedWeights:
         Size in bytes.
     device
         Name of the device in whose memory they lie, with its UUID where it has one.
+    kind
+        Code, device and shape: what weights that serve the same calls have in common. Those that
+        one preparer made share the object.
     """
 
     array: DeviceArray
     shape: tuple[int, ...]
     code_hash: str
     device: str
+    kind: tuple[object, ...] = attrs.field(repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -70,6 +74,7 @@ class Preparer:
         self._dialect = dialect
         self._kernel = device.load(built.code, built.manifest.entry)
         self._has_warned = False
+        self._kinds: dict[tuple[object, ...], tuple[object, ...]] = {}
         self.built = built
         self.argument = next(
             argument
@@ -144,7 +149,9 @@ class Preparer:
             ) from why
         prepared = self._device.allocate(nbytes)
         launch_once(self._device, self._kernel, arm.launch, (array, prepared), arm.sizes)
-        return PreparedWeights(prepared, array.shape, self.code_hash, self.device)
+        kind: tuple[object, ...] = (self.code_hash, self.device, array.shape)
+        kind = self._kinds.setdefault(kind, kind)
+        return PreparedWeights(prepared, array.shape, self.code_hash, self.device, kind)
 
     def check(self, where: str, weights: PreparedWeights) -> None:
         """Refuse weights that a kernel of the family cannot read; `where` begins the message.
