@@ -6,7 +6,7 @@ touches a device. The orchestrator and ``xpu build`` call it.
 
 from xpu.adaptor.adaptor import Adaptor
 from xpu.adaptor.built import Built, Called
-from xpu.adaptor.cache import LISTING, BuildCache, default_build_cache
+from xpu.adaptor.cache import LISTING, BuildCache
 from xpu.adaptor.manifest_file import manifest_from_toml, manifest_to_toml
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "BuildCache",
     "Built",
     "Called",
-    "default_build_cache",
     "manifest_from_toml",
     "manifest_to_toml",
 ]

@@ -14,15 +14,13 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-
-import platformdirs
 
 from xpu.adaptor.manifest_file import manifest_from_toml, manifest_to_toml
 from xpu.errors import XpuBuildError
 from xpu.model import Manifest
+from xpu.spec import build_cache_directory
 
 _CODE: Final = "code"
 _MANIFEST: Final = "manifest.toml"
@@ -31,21 +29,13 @@ LISTING: Final = "listing.gz"
 _LOGGER: Final = logging.getLogger("xpu")
 
 
-def default_build_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return ``$XPU_BUILD_CACHE``, else ``build`` in the platform's cache directory."""
-    named = environ.get("XPU_BUILD_CACHE")
-    if named:
-        return _absolute(named)
-    return platformdirs.user_cache_path("xpu", appauthor=False) / "build"
-
-
 class BuildCache:
     """Code objects and manifests under one directory.
 
     Parameters
     ----------
     directory
-        Where they lie; `default_build_cache` when None. A leading ``~`` is the user's home.
+        Where they lie; `build_cache_directory` when None. A leading ``~`` is the user's home.
 
     Notes
     -----
@@ -54,7 +44,9 @@ class BuildCache:
     """
 
     def __init__(self, directory: str | Path | None = None) -> None:
-        self.directory: Final = default_build_cache() if directory is None else _absolute(directory)
+        self.directory: Final = (
+            build_cache_directory() if directory is None else _absolute(directory)
+        )
         self._stand_in: Path | None = None
 
     def find(self, key: str) -> tuple[Manifest, Path] | None:

@@ -19,9 +19,9 @@ def doctor(as_json: bool) -> None:
 
     A backend that is not available is no failure: the table says what would mend it.
     """
-    from xpu.adaptor import default_build_cache
     from xpu.orchestrator import settings_for
     from xpu.registry import default_registry
+    from xpu.spec import build_cache_directory
 
     registry = default_registry()
     settings = settings_for(registry)
@@ -32,7 +32,7 @@ def doctor(as_json: bool) -> None:
         "config": [str(path) for path in settings.origins],
         "dormant": dict(settings.dormant),
         "store": None if store_directory() is None else str(store_directory()),
-        "build_cache": str(default_build_cache()),
+        "build_cache": str(build_cache_directory()),
     }
     if as_json:
         print_json(document)

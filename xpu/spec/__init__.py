@@ -30,6 +30,7 @@ from xpu.spec.host_arrays import numpy_view
 from xpu.spec.movable import MovableLaunch
 from xpu.spec.prelude import simt_prelude
 from xpu.spec.probe import Probe, ProbeContext
+from xpu.spec.remembered import build_cache_directory, remembered
 from xpu.spec.routines import GEMM_NT_BF16
 from xpu.spec.source import ModelMatrix, OpenModel, ProblemSource
 from xpu.spec.version import SPEC_VERSION
@@ -64,6 +65,7 @@ __all__ = [
     "Step",
     "TimerTier",
     "buffer_accesses",
+    "build_cache_directory",
     "derive_modes",
     "fast_math",
     "hookimpl",
@@ -73,6 +75,7 @@ __all__ = [
     "is_float",
     "numpy_view",
     "occupancy",
+    "remembered",
     "requires",
     "simt_prelude",
     "unbounded",

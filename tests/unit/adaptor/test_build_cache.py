@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from xpu.adaptor import BuildCache, default_build_cache
+from xpu.adaptor import BuildCache
 from xpu.model import Manifest
+from xpu.spec import build_cache_directory
 
 
 def fresh(**more):
@@ -131,8 +132,8 @@ def test_a_failure_that_cannot_be_written_is_no_error(unwritable):
 
 
 def test_the_place_is_named_or_the_platforms_and_does_not_move(tmp_path, monkeypatch):
-    assert default_build_cache({"XPU_BUILD_CACHE": "/a/b"}) == Path("/a/b")
-    assert default_build_cache({}).name == "build"
+    assert build_cache_directory({"XPU_BUILD_CACHE": "/a/b"}) == Path("/a/b")
+    assert build_cache_directory({}).name == "build"
     monkeypatch.setenv("HOME", "/somebody")
     assert BuildCache("~/x").directory == Path("/somebody/x")
     monkeypatch.chdir(tmp_path)

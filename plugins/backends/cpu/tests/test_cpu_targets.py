@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpu.errors import XpuLaunchException
+from xpu_backend_cpu import toolchain
 from xpu_backend_cpu.backend import CpuBackend
 from xpu_backend_cpu.compiler import CpuCompiler
 from xpu_backend_cpu.targets import knows, levels, own_name
@@ -54,9 +55,9 @@ def test_a_compiler_says_which_targets_it_takes(said: str, tmp_path: Path):
 
 
 def test_this_machines_compiler_knows_targets_and_no_others_parts():
-    toolchain = find_toolchain()
-    assert knows(toolchain, "native")
-    assert not knows(toolchain, "sm_90")
+    found = find_toolchain()
+    assert knows(found, "native")
+    assert not knows(found, "sm_90")
 
 
 def test_native_code_is_carried_under_the_name_of_this_processor(compiler: CpuCompiler):
@@ -86,3 +87,26 @@ def test_a_pool_that_is_missing_or_none_is_refused_by_name(tmp_path: Path):
     assert not carried.availability().is_available
     with pytest.raises(XpuLaunchException, match=f"the worker pool {broken} cannot be loaded"):
         carried.open()
+
+
+def test_a_compiler_is_asked_once_and_a_script_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XPU_BUILD_CACHE", str(tmp_path / "cache"))
+    asked: list[tuple[str, ...]] = []
+
+    def answer(command: tuple[str, ...]) -> str:
+        asked.append(command)
+        return "12"
+
+    program, script = tmp_path / "gcc-12", tmp_path / "gcc-wrapper"
+    program.write_bytes(b"\x7fELF and so on")
+    script.write_text("#!/bin/sh\nexec gcc-12\n")
+    launcher = tmp_path / "ccache"  # it starts whatever compiler it finds
+    launcher.write_bytes(b"\x7fELF and so on")
+    (tmp_path / "cc").symlink_to(launcher)
+    for name, times in ((program, 1), (script, 2), (tmp_path / "cc", 2)):
+        asked.clear()
+        for _ in range(2):
+            assert toolchain.asked((str(name),), ("-v",), answer) == "12"
+        assert len(asked) == times, name

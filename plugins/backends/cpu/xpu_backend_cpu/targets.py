@@ -13,7 +13,7 @@ from xpu_backend_cpu import amx
 from xpu_backend_cpu.flags import NATIVE
 from xpu_backend_cpu.machine import cpu_signature, processor_flags
 from xpu_backend_cpu.process import Processes
-from xpu_backend_cpu.toolchain import Toolchain
+from xpu_backend_cpu.toolchain import Toolchain, asked
 
 _ANSWER_DEADLINE_S: Final = 30.0
 _NO_TARGET: Final = "xpu-no-such-target"
@@ -35,17 +35,21 @@ def known_targets(toolchain: Toolchain) -> frozenset[str]:
 
     One that does not say so is not known to take anything but native.
     """
-    command = (*toolchain.command, f"-march={_NO_TARGET}", "-E", "-x", "c", os.devnull)
-    try:
-        answer = Processes().run(command, deadline_s=_ANSWER_DEADLINE_S)
-    except OSError:
-        return frozenset()
+    options = (f"-march={_NO_TARGET}", "-E", "-x", "c", os.devnull)
+    text = asked(toolchain.command, options, _refusal)
     # gcc: "valid arguments to -march= switch are: …"; clang: "valid target CPU values are: …";
     # zig: a name on each line below "available CPUs".
-    _, _, below = answer.errors.partition("available CPUs")
-    lists = [line.partition("are:")[2] for line in answer.errors.splitlines() if "are:" in line]
+    _, _, below = text.partition("available CPUs")
+    lists = [line.partition("are:")[2] for line in text.splitlines() if "are:" in line]
     words = " ".join([*lists, *below.partition("\n")[2].replace("_", "-").splitlines()]).split()
     return frozenset(word.strip(",;") for word in words)
+
+
+def _refusal(command: tuple[str, ...]) -> str:
+    try:
+        return Processes().run(command, deadline_s=_ANSWER_DEADLINE_S).errors
+    except OSError:
+        return ""
 
 
 def knows(toolchain: Toolchain, target: str) -> bool:

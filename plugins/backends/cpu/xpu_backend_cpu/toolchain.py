@@ -9,21 +9,27 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
 import attrs
 
 from xpu.errors import XpuBuildError
+from xpu.spec import remembered
+from xpu_backend_cpu.machine import cpu_signature
 from xpu_backend_cpu.process import Processes
 
 Family = Literal["gcc", "clang", "zig"]
 FIX: Final = "install gcc or clang, or run: pip install ziglang"
 _ANSWER_DEADLINE_S: Final = 30.0
+_COMPILER: Final = re.compile(r"gcc|clang|zig")
+_HEEDED: Final = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS")
+"""Variables that change which program a compiler's driver starts, or with what options."""
 
 
 @attrs.frozen
@@ -96,22 +102,67 @@ def _identified(command: tuple[str, ...]) -> Toolchain:
 
 
 def _macros(command: tuple[str, ...]) -> dict[str, str]:
-    shown = shlex.join(command)
-    try:
-        answer = Processes().run(
-            (*command, "-dM", "-E", "-x", "c", os.devnull), deadline_s=_ANSWER_DEADLINE_S
-        )
-    except OSError as error:
-        raise XpuBuildError(f"{shown} does not run: {error.strerror or error}") from error
-    if answer.status is None:
-        raise XpuBuildError(f"{shown} did not answer within {_ANSWER_DEADLINE_S:.0f} s")
-    lines = (line.split(maxsplit=2) for line in answer.output.splitlines())
+    text = asked(command, ("-dM", "-E", "-x", "c", os.devnull), _answer)
+    lines = (line.split(maxsplit=2) for line in text.splitlines())
     macros = {
         part[1]: part[2] if len(part) > 2 else ""
         for part in lines
         if len(part) > 1 and part[0] == "#define"
     }
-    if answer.status != 0 or not macros:
-        reason = answer.errors.strip().splitlines()[:1] or ["it names no macros"]
-        raise XpuBuildError(f"{shown} gave exit status {answer.status}: {reason[0]}")
+    if not macros:
+        raise XpuBuildError(f"{shlex.join(command)} names no macros")
     return macros
+
+
+def asked(
+    command: tuple[str, ...], options: tuple[str, ...], ask: Callable[[tuple[str, ...]], str]
+) -> str:
+    """Return what `ask` makes of a compiler's answer to some options, once for its files.
+
+    Parameters
+    ----------
+    ask
+        Runs the whole command; what it raises is raised.
+    """
+    whole = (*command, *options)
+    files = _files(command)
+    if not files:
+        return ask(whole)
+    question = [*whole, *(f"{name}={os.environ.get(name)}" for name in _HEEDED)]
+    if any("native" in word for word in question):
+        question.append(cpu_signature())
+    return remembered(shlex.join(question), lambda: (ask(whole), files))
+
+
+def _files(command: tuple[str, ...]) -> list[str]:
+    """Return the programs behind a command; none where they do not tell all that it does.
+
+    A script, or a program that starts another compiler (ccache), may change its mind while its
+    file stays as it is.
+    """
+    if command[1:3] == ("-m", "ziglang"):
+        spec = importlib.util.find_spec("ziglang")
+        places = (spec and spec.submodule_search_locations) or ()
+        return [os.path.join(place, "zig") for place in places]  # noqa: PTH118 - texts are asked for
+    path = os.path.realpath(command[0])
+    if not _COMPILER.search(Path(path).name):
+        return []
+    try:
+        with Path(path).open("rb") as file:
+            return [path] if file.read(4) == b"\x7fELF" else []
+    except OSError:
+        return []
+
+
+def _answer(command: tuple[str, ...]) -> str:
+    shown = shlex.join(command)
+    try:
+        answer = Processes().run(command, deadline_s=_ANSWER_DEADLINE_S)
+    except OSError as error:
+        raise XpuBuildError(f"{shown} does not run: {error.strerror or error}") from error
+    if answer.status is None:
+        raise XpuBuildError(f"{shown} did not answer within {_ANSWER_DEADLINE_S:.0f} s")
+    if answer.status != 0 or not answer.output.strip():
+        reason = answer.errors.strip().splitlines()[:1] or ["it says nothing"]
+        raise XpuBuildError(f"{shown} gave exit status {answer.status}: {reason[0]}")
+    return answer.output

@@ -210,10 +210,11 @@ def test_without_a_driver_the_extra_is_asked_for_where_it_is_missing(monkeypatch
     assert state.fix == "install a driver; to compile: pip install 'xpu-orchestrator[cuda]'"
 
 
-def test_what_is_missing_is_said_with_what_installs_it(monkeypatch) -> None:
+def test_what_is_missing_is_said_with_what_installs_it(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("xpu_backend_cuda.driver.availability", lambda: Availability(True))
     assert CudaBackend().availability().is_available
     toolchain.find_nvrtc.cache_clear()
+    monkeypatch.setenv("XPU_BUILD_CACHE", str(tmp_path))  # where nothing is remembered
     monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
     with pytest.raises(XpuBuildError, match=r"pip install 'xpu-orchestrator\[cuda\]'"):
         CudaBackend().compiler()
@@ -229,6 +230,7 @@ def test_a_library_that_cannot_be_loaded_is_said(monkeypatch, tmp_path) -> None:
 
     Path(Found.abs_path).write_bytes(b"no library")
     toolchain.find_nvrtc.cache_clear()
+    monkeypatch.setenv("XPU_BUILD_CACHE", str(tmp_path))  # where nothing is remembered
     monkeypatch.setattr("cuda.pathfinder.load_nvidia_dynamic_lib", lambda _: Found)
     with pytest.raises(XpuBuildError, match=r"there is no NVRTC: .*libnvrtc\.so"):
         toolchain.find_nvrtc()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,12 +15,15 @@ from typing import Final
 import attrs
 
 from xpu.errors import XpuBuildError, XpuDeadlineError
+from xpu.spec import remembered
 from xpu_backend_cuda import nvrtc
 from xpu_backend_cuda.libraries import opened
 
 FIX: Final = "pip install 'xpu-orchestrator[cuda]'"
 _LEAST: Final = 80
 """Compute capability from which on there is all that the prelude uses."""
+_PLACES: Final = ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH")
+"""Variables that say where the library is looked for."""
 _FIRST_OWN_CODE: Final = 90
 """From compute capability 9.0 on a part has instructions of its own, under ``sm_90a``.
 Source: PTX ISA, ``.target``."""
@@ -118,13 +123,39 @@ def find_nvrtc() -> Toolchain:
     XpuBuildError
         It is not there, or cannot be loaded.
     """
-    return opened("nvrtc", "NVRTC", FIX, _toolchain)
+    if importlib.util.find_spec("cuda") is None:
+        return opened("nvrtc", "NVRTC", FIX, _toolchain)  # which says what to install
+    # To load it takes as long as to look up a hundred kernels.
+    said = json.loads(remembered(_question(), _answer))
+    return Toolchain(said["library"], said["bytes"], said["version"], tuple(said["targets"]))
 
 
 def _toolchain(path: str) -> Toolchain:
     found = nvrtc.Nvrtc(path)
     size = Path(path).stat().st_size
     return Toolchain(str(path), size, found.version(), targets_of(found.architectures()))
+
+
+def _question() -> str:
+    places = {name: os.environ.get(name) for name in _PLACES}
+    return f"NVRTC of {sys.prefix}, {_packages()}, {places}"
+
+
+def _packages() -> list[str]:
+    """Return the directories in which packages are installed, this library's among them."""
+    return [each for each in sys.path if each.endswith("-packages")]
+
+
+def _answer() -> tuple[str, list[str]]:
+    found = opened("nvrtc", "NVRTC", FIX, _toolchain)
+    answer = {
+        "library": found.library,
+        "bytes": found.library_bytes,
+        "version": found.version,
+        "targets": found.targets,
+    }
+    # A package that is installed or removed changes the directory that holds it.
+    return json.dumps(answer), [found.library, *_packages()]
 
 
 def targets_of(numbers: tuple[int, ...]) -> tuple[str, ...]:

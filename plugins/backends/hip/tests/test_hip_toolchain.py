@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,7 +153,8 @@ def test_code_is_built_from_the_command_line(tmp_path) -> None:
     )
     assert done.returncode == 0, done.stderr
     json.loads(done.stdout)
-    manifests = sorted((tmp_path / "o").glob("*.gfx1151.toml"))
+    manifests = sorted((tmp_path / "o").glob("manifests/hip.gfx1151/*.toml"))
     assert manifests
     for manifest in manifests:
-        assert manifest.with_suffix(".code").read_bytes().startswith(b"\x7fELF")
+        code = tomllib.loads(manifest.read_text("utf-8"))["code_hash"]
+        assert (tmp_path / "o/code" / code).read_bytes().startswith(b"\x7fELF")

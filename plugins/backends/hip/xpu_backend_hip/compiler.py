@@ -22,7 +22,6 @@ from typing import Final
 from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu.model import nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
-from xpu_backend_hip.code_object import kernel_facts
 from xpu_backend_hip.disassembly import disassembly
 from xpu_backend_hip.generated import buffer_modes, kept_forms, native_operations
 from xpu_backend_hip.process import Finished, run
@@ -121,6 +120,9 @@ class HipCompiler(Compiler):
     def _compile(
         self, target: str, deadline_s: float, unit: KernelUnit
     ) -> CompiledCode | XpuBuildError:
+        # Its readers of code objects take longer to import than a build that is cached.
+        from xpu_backend_hip.code_object import kernel_facts
+
         if not self.knows(target):
             return XpuBuildError(f"{unit.kernel}: {self._no_target(target)}")
         try:

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from typing import Final
 import attrs
 
 from xpu.errors import XpuBuildError
+from xpu.spec import remembered
 from xpu_backend_hip.process import Finished, run
 from xpu_backend_hip.targets import is_served
 
@@ -27,6 +29,11 @@ _LEAST: Final = 19
 _ANSWER_DEADLINE_S: Final = 30.0
 _VERSION: Final = re.compile(r"clang version ((\d+)\.[\d.]+)")
 _NUMBERED: Final = re.compile(r"clang-(\d+)")
+_COMPILER: Final = re.compile(r"clang|zig")
+"""Programs that are compilers themselves: one that starts another (ccache) may change its mind
+while its file stays as it is."""
+_HEEDED: Final = ("PATH", "COMPILER_PATH", "CCC_OVERRIDE_OPTIONS")
+"""Variables on which an answer depends: where the linker is looked for, and options."""
 _LIST: Final = ("--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus")
 
 
@@ -133,6 +140,24 @@ def _identified(command: tuple[str, ...], linker: tuple[str, ...] | None) -> Too
 
 
 def _answer(command: tuple[str, ...], *options: str) -> str:
+    """Return what a compiler says, asked once for its program where that tells all that it does."""
+    path = os.path.realpath(shutil.which(command[0]) or command[0])
+    if _COMPILER.search(Path(path).name) and _is_program(path):
+        question = [path, *command, *options]
+        question += [f"{name}={os.environ.get(name)}" for name in _HEEDED]
+        return remembered(shlex.join(question), lambda: (_said(command, *options), [path]))
+    return _said(command, *options)
+
+
+def _is_program(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _said(command: tuple[str, ...], *options: str) -> str:
     try:
         answer: Finished = run((*command, *options), None, _ANSWER_DEADLINE_S)
     except OSError as error:
