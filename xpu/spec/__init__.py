@@ -33,13 +33,17 @@ from xpu.spec.probe import Probe, ProbeContext
 from xpu.spec.remembered import build_cache_directory, remembered
 from xpu.spec.routines import GEMM_NT_BF16
 from xpu.spec.source import ModelMatrix, OpenModel, ProblemSource
+from xpu.spec.tiers import DEMOTED, NATIVE, SOFTWARE, in_tiers
 from xpu.spec.version import SPEC_VERSION
 
 __all__ = [
+    "DEMOTED",
     "ENTRY_POINT_GROUP",
     "GEMM_NT_BF16",
+    "NATIVE",
     "PRIVATE",
     "PROJECT",
+    "SOFTWARE",
     "SPEC_VERSION",
     "UNUSED",
     "Argument",
@@ -71,6 +75,7 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "host_dtype",
+    "in_tiers",
     "instantiate",
     "is_float",
     "numpy_view",

@@ -12,10 +12,10 @@
  *   XPU_SITE_PARAMETER, XPU_SITE(verb), XPU_SITE_TYPE, XPU_SITE_PASSED
  *                                   how a verb knows where it is called; all empty, or each with its comma:
  *                                   what a verb takes last, what it makes of it, how that is taken, passed on
+ *   XPU_KEPT                        what stands before a variable of the device that stays in the object unused
  * A backend with an instruction of its own for max and min, bytes, dot4, the conversions or copies
  * defines XPU_NATIVE_MAX, XPU_NATIVE_BYTES, XPU_NATIVE_DOT4, XPU_NATIVE_HALF, XPU_NATIVE_BFLOAT16, XPU_NATIVE_COPY and supplies them; one
- * with a native matrix shape specialises matrix_a, matrix_b and accumulator for it, and overloads their
- * verbs, after this file.
+ * with native matrix shapes supplies what xpu_simt_matrix.h lists, after this file.
  */
 #ifndef XPU_SIMT_COMMON_H
 #define XPU_SIMT_COMMON_H

@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -18,7 +19,7 @@ from typing import Final
 
 from xpu.errors import XpuBuildError, XpuError
 from xpu.model import nearest
-from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
+from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, in_tiers, simt_prelude
 from xpu_backend_cuda.cubin import kernel_facts
 from xpu_backend_cuda.disassembly import disassembly
 from xpu_backend_cuda.nvrtc import Job
@@ -131,12 +132,13 @@ class CudaCompiler(Compiler):
         if target not in self._toolchain.targets:
             return XpuBuildError(f"{unit.kernel}: {self._no_target(target)}")
         try:
-            done = self._toolchain.run(self._job(unit, target, deadline_s))
-            if done.word:
-                raise XpuBuildError(
-                    f"{self.identity} failed: {_first_error(done)}; mend the source, or leave "
-                    "the member out"
-                )
+            end = time.monotonic() + deadline_s
+            done, matrices = in_tiers(
+                unit,
+                self.matrix_shapes(target),
+                lambda each: self._done(each, target, max(end - time.monotonic(), 0.0)),
+                lambda done: done.code,
+            )
             facts = kernel_facts(done.code, done.log, unit.entry)
             if facts.registers is None:
                 raise XpuBuildError(
@@ -152,9 +154,17 @@ class CudaCompiler(Compiler):
         except (struct.error, ValueError, LookupError) as error:
             what = f"{self.identity} gave something that is no code object: {error!r}"
             return XpuBuildError(f"{unit.kernel}, target {target}: {what}")
-        return CompiledCode(
-            done.code, facts, buffers, native_operations(done.ptx), listing=done.ptx
-        )
+        operations = (*matrices, *native_operations(done.ptx))
+        return CompiledCode(done.code, facts, buffers, operations, listing=done.ptx)
+
+    def _done(self, unit: KernelUnit, target: str, deadline_s: float) -> Finished:
+        done = self._toolchain.run(self._job(unit, target, deadline_s))
+        if done.word:
+            raise XpuBuildError(
+                f"{self.identity} failed: {_first_error(done)}; mend the source, or leave "
+                "the member out"
+            )
+        return done
 
     def _job(self, unit: KernelUnit, target: str, deadline_s: float) -> Job:
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(_WAVE)}

@@ -92,7 +92,7 @@ class Toolchain:
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
                 raise XpuDeadlineError(
-                    f"{self.identity} passed its deadline of {job['deadline_s']:g} s and was "
+                    f"{self.identity} passed its deadline of {job['deadline_s']:.3g} s and was "
                     "ended; make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
                 ) from None
         head, _, made = output.partition(b"\n")

@@ -65,7 +65,9 @@ class EmulatorBackend(Backend):
     def _compiler(self) -> EmulatorCompiler:
         from xpu_backend_emulator.compiler import EmulatorCompiler
 
-        return EmulatorCompiler(find_toolchain(), self._facts.wave_width or 0)
+        return EmulatorCompiler(
+            find_toolchain(), self._facts.wave_width or 0, self._facts.matrix_shapes or ()
+        )
 
     def code_targets(self, index: int = 0) -> Sequence[str]:
         """Name the checked and the fast code for the part's waves, on hosts of this kind."""

@@ -19,9 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+import attrs
+
 from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu.model import BufferAccess, KernelFacts
-from xpu.spec import CompiledCode, Compiler, KernelUnit, simt_prelude
+from xpu.spec import CompiledCode, Compiler, KernelUnit, in_tiers, simt_prelude
 from xpu_backend_emulator.code import Footprint, footprint
 from xpu_backend_emulator.part import WIDTHS
 from xpu_backend_emulator.toolchain import Toolchain, run
@@ -68,8 +70,9 @@ TARGETS: Final = {
 class EmulatorCompiler(Compiler):
     """Compiles units with one compiler, several at once."""
 
-    def __init__(self, toolchain: Toolchain, wave_width: int) -> None:
+    def __init__(self, toolchain: Toolchain, wave_width: int, shapes: tuple[str, ...] = ()) -> None:
         self._toolchain = toolchain
+        self._shapes = shapes
         self._wave_width = wave_width
         self._lock = threading.Lock()
         self._runtime_object: bytes | None = None
@@ -97,7 +100,12 @@ class EmulatorCompiler(Compiler):
         parts = "\0".join(f"{name}\0{texts[name]}" for name in sorted(texts))
         prelude = hashlib.sha256(parts.encode()).hexdigest()[:16]
         flags = " ".join((*_COMMON, *self._flags(target)))
-        return f"{flags}; prelude {prelude}; {platform.machine()}"
+        shapes = " ".join(self.matrix_shapes(target))
+        return f"{flags}; prelude {prelude}; {platform.machine()}; matrices {shapes}"
+
+    def matrix_shapes(self, target: str) -> tuple[str, ...]:
+        """Name the shapes of the emulated part's facts; it has them whatever the target."""
+        return self._shapes
 
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
@@ -119,18 +127,27 @@ class EmulatorCompiler(Compiler):
                 f"{unit.kernel}: target {target!r} is none of {', '.join(TARGETS)}"
             )
         try:
-            with tempfile.TemporaryDirectory(prefix="xpu-emulator-") as name:
-                directory = Path(name)
-                end = time.monotonic() + deadline_s
-                _write(unit, directory)
-                (directory / "runtime.o").write_bytes(self._runtime(deadline_s))
-                self._run(directory, end, *self._kernel_options(unit, target))
-                self._run(directory, end, *self._link_options())
-                return _read(unit, directory)
+            end = time.monotonic() + deadline_s
+            made, matrices = in_tiers(
+                unit,
+                self.matrix_shapes(target),
+                lambda each: self._made(each, target, end),
+                lambda made: made.code,
+            )
+            return attrs.evolve(made, operations=matrices)
         except XpuBuildError as error:
             return type(error)(f"{unit.kernel}, target {target}: {error}")
         except OSError as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
+
+    def _made(self, unit: KernelUnit, target: str, end: float) -> CompiledCode:
+        with tempfile.TemporaryDirectory(prefix="xpu-emulator-") as name:
+            directory = Path(name)
+            _write(unit, directory)
+            (directory / "runtime.o").write_bytes(self._runtime(max(end - time.monotonic(), 0.0)))
+            self._run(directory, end, *self._kernel_options(unit, target))
+            self._run(directory, end, *self._link_options())
+            return _read(unit, directory)
 
     def _kernel_options(self, unit: KernelUnit, target: str) -> tuple[str, ...]:
         width, is_checked = TARGETS[target]

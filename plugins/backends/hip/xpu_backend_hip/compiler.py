@@ -21,9 +21,10 @@ from typing import Final
 
 from xpu.errors import XpuBuildError, XpuDeadlineError
 from xpu.model import nearest
-from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, simt_prelude
+from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, in_tiers, simt_prelude
 from xpu_backend_hip.disassembly import disassembly
 from xpu_backend_hip.generated import buffer_modes, kept_forms, native_operations
+from xpu_backend_hip.matrices import matrix_shapes, matrix_unit
 from xpu_backend_hip.process import Finished, run
 from xpu_backend_hip.targets import generation, is_generic, wave_width
 from xpu_backend_hip.toolchain import Toolchain
@@ -41,6 +42,8 @@ _FLAGS: Final = (
     *("--no-default-config", "-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"),
     *("-nogpulib", "-nogpuinc", "-nostdinc", "-nostdinc++", "-I."),  # no file of the machine
     *("-std=c++17", "-O3", "-ffp-contract=fast", "-fno-exceptions", "-fno-rtti", "-Werror=vla"),
+    # It makes one load of several words of an operand, and keeps an array in memory for that.
+    *("-mllvm", "-disable-vector-combine"),
     "-fuse-cuid=none",  # else a name in the code would hang on the directory
     *("-Wno-everything", "-fno-color-diagnostics", "-fno-diagnostics-show-line-numbers"),
 )
@@ -103,6 +106,10 @@ class HipCompiler(Compiler):
         """
         return disassembly(self._toolchain, code)
 
+    def matrix_shapes(self, target: str) -> tuple[str, ...]:
+        """Name the cooperative matrices that a target has instructions for."""
+        return matrix_shapes(target)
+
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
     ) -> Sequence[CompiledCode | XpuBuildError]:
@@ -127,8 +134,19 @@ class HipCompiler(Compiler):
             return XpuBuildError(f"{unit.kernel}: {self._no_target(target)}")
         try:
             with tempfile.TemporaryDirectory(prefix="xpu-hip-") as name:
-                directory = Path(name)
-                code = self._made(unit, target, deadline_s, directory)
+                end = time.monotonic() + deadline_s
+                # Each in a directory of its own, made anew: what the compiler keeps is of one.
+                (code, directory), matrices = in_tiers(
+                    unit,
+                    self.matrix_shapes(target),
+                    lambda each: self._made(
+                        each,
+                        target,
+                        max(end - time.monotonic(), 0.0),
+                        Path(tempfile.mkdtemp(dir=name)),
+                    ),
+                    lambda made: made[0],
+                )
                 facts = kernel_facts(code, unit.entry, wave_width(target))
                 listing = (directory / _ASSEMBLY).read_text(errors="replace")
                 modes = buffer_modes(directory / _IR, unit.entry, len(unit.arguments))
@@ -142,10 +160,13 @@ class HipCompiler(Compiler):
             return type(error)(f"{unit.kernel}, target {target}: {error}")
         except OSError as error:
             return XpuBuildError(f"{unit.kernel}, target {target}: {error}")
-        return CompiledCode(code, facts, buffers, native_operations(listing), listing=listing)
+        operations = (*matrices, *native_operations(listing))
+        return CompiledCode(code, facts, buffers, operations, listing=listing)
 
-    def _made(self, unit: KernelUnit, target: str, deadline_s: float, directory: Path) -> bytes:
-        """Compile and link a unit in a directory and return the code object."""
+    def _made(
+        self, unit: KernelUnit, target: str, deadline_s: float, directory: Path
+    ) -> tuple[bytes, Path]:
+        """Compile and link a unit in a directory; return the code object, and the directory."""
         for name, text in {**_included(unit), _KERNEL: unit.text}.items():
             place = directory / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -153,6 +174,9 @@ class HipCompiler(Compiler):
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(wave_width(target))}
         if unit.max_threads is not None:
             own["XPU_THREADS"] = str(unit.max_threads)
+        matrices = matrix_unit(target)
+        if matrices is not None:
+            own[matrices.macro] = str(matrices.version)
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
         version = f"-mcode-object-version={_code_object_version(target)}"
         start, linker = self._toolchain.command, self._linker(directory)
@@ -167,13 +191,13 @@ class HipCompiler(Compiler):
             done = run(command, directory, max(end - time.monotonic(), 0.0))
             if done.status is None:
                 raise XpuDeadlineError(
-                    f"{self.identity} passed its deadline of {deadline_s:g} s and was ended; make "
-                    "the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
+                    f"{self.identity} passed its deadline of {deadline_s:.3g} s and was ended; "
+                    "make the kernel smaller, or raise XPU_COMPILE_DEADLINE_S"
                 )
             if done.status != 0:
                 raise XpuBuildError(self._failure(done.status, done))
         try:
-            return (directory / _CODE).read_bytes()
+            return (directory / _CODE).read_bytes(), directory
         except FileNotFoundError:
             raise XpuBuildError(
                 f"{self.identity} says that all is well, and there is no code; install clang anew"

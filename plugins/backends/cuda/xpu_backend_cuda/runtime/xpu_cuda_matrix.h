@@ -100,6 +100,7 @@ template <class T, int K> struct wide : fragment<T, 16, K> {
     using base = fragment<T, 16, K>;
     uint32_t word[base::count]; /* [step][piece][eight] */
 
+    XPU_DEVICE uint32_t &at(int i) { return word[i]; }
     static XPU_DEVICE int line(int i) { return lane() / 4 + i % 2 * 8; }
     static XPU_DEVICE int k(int i) { return base::k_of(i / 2); }
     template <class S> XPU_DEVICE void load(const S &from, int64_t offset, int64_t stride)
@@ -117,6 +118,7 @@ template <class T, int lines, int K> struct narrow : fragment<T, lines, K> {
     using base = fragment<T, lines, K>;
     uint32_t word[base::count]; /* [step][eight][piece] */
 
+    XPU_DEVICE uint32_t &at(int i) { return word[i]; }
     static XPU_DEVICE int line(int i) { return lane() / 4 + i / base::pieces % base::eights * 8; }
     static XPU_DEVICE int k(int i)
     {
@@ -132,74 +134,55 @@ template <class T, int lines, int K> struct narrow : fragment<T, lines, K> {
     }
 };
 
-template <class R> struct sums16 { /* 16 x 16: [half of the columns][4] */
+template <class R, int K> struct native_sums<R, 16, 16, K> { /* [half of the columns][4] */
     static constexpr int count = 8;
     R sum[count];
-    XPU_DEVICE R &operator[](int i) { return sum[i]; }
-    XPU_DEVICE const R &operator[](int i) const { return sum[i]; }
-    XPU_DEVICE int row(int i) const { return lane() / 4 + i / 2 % 2 * 8; }
-    XPU_DEVICE int column(int i) const { return i / 4 * 8 + lane() % 4 * 2 + i % 2; }
+    XPU_DEVICE R &at(int i) { return sum[i]; }
+    XPU_DEVICE const R &at(int i) const { return sum[i]; }
+    static XPU_DEVICE int row(int i) { return lane() / 4 + i / 2 % 2 * 8; }
+    static XPU_DEVICE int column(int i) { return i / 4 * 8 + lane() % 4 * 2 + i % 2; }
 };
 
-template <class R> struct sums8 { /* 8 x 16 */
+template <class R, int K> struct native_sums<R, 8, 16, K> {
     static constexpr int count = 4;
     R sum[count];
-    XPU_DEVICE R &operator[](int i) { return sum[i]; }
-    XPU_DEVICE const R &operator[](int i) const { return sum[i]; }
-    XPU_DEVICE int row(int i) const { return lane() % 4 * 2 + i % 2; }
-    XPU_DEVICE int column(int i) const { return lane() / 4 + i / 2 * 8; }
+    XPU_DEVICE R &at(int i) { return sum[i]; }
+    XPU_DEVICE const R &at(int i) const { return sum[i]; }
+    static XPU_DEVICE int row(int i) { return lane() % 4 * 2 + i % 2; }
+    static XPU_DEVICE int column(int i) { return lane() / 4 + i / 2 * 8; }
 };
 
 template <class Base> struct rows_of : Base {
-    XPU_DEVICE uint32_t &operator[](int i) { return this->word[i]; }
-    XPU_DEVICE int row(int i) const { return Base::line(i); }
+    static XPU_DEVICE int row(int i) { return Base::line(i); }
 };
 template <class Base> struct columns_of : Base {
-    XPU_DEVICE uint32_t &operator[](int i) { return this->word[i]; }
-    XPU_DEVICE int column(int i) const { return Base::line(i); }
+    static XPU_DEVICE int column(int i) { return Base::line(i); }
+};
+
+template <class T, int K> struct native_a<T, 16, 16, K> : rows_of<wide<T, K>> {};
+template <class T, int K> struct native_b<T, 16, 16, K> : columns_of<narrow<T, 16, K>> {};
+template <class T, int K> struct native_a<T, 8, 16, K> : rows_of<narrow<T, 8, K>> {};
+template <class T, int K> struct native_b<T, 8, 16, K> : columns_of<wide<T, K>> {};
+
+template <class T, int K> struct native_product<T, 16, 16, K> {
+    template <class C, class A, class B> static XPU_DEVICE void add(C &c, const A &a, const B &b)
+    {
+        using f = fragment<T, 16, K>;
+        for (int s = 0; s < f::steps; ++s)
+            for (int h = 0; h < 2; ++h)
+                mma<T, f::step>::add(c.sum + h * 4, a.word + s * 2 * f::pieces, b.word + (s * 2 + h) * f::pieces);
+    }
+};
+
+template <class T, int K> struct native_product<T, 8, 16, K> {
+    template <class C, class A, class B> static XPU_DEVICE void add(C &c, const A &a, const B &b)
+    {
+        using f = fragment<T, 8, K>;
+        for (int s = 0; s < f::steps; ++s)
+            mma<T, f::step>::add(c.sum, b.word + s * 2 * f::pieces, a.word + s * f::pieces);
+    }
 };
 } // namespace simt
-
-#define XPU_CUDA_MATRICES(T, R) \
-    template <int K> struct matrix_a<T, 16, 16, K> : simt::rows_of<simt::wide<T, K>> {}; \
-    template <int K> struct matrix_b<T, 16, 16, K> : simt::columns_of<simt::narrow<T, 16, K>> {}; \
-    template <int K> struct matrix_a<T, 8, 16, K> : simt::rows_of<simt::narrow<T, 8, K>> {}; \
-    template <int K> struct matrix_b<T, 8, 16, K> : simt::columns_of<simt::wide<T, K>> {};
-XPU_CUDA_MATRICES(int8_t, int32_t)
-XPU_CUDA_MATRICES(half, float)
-XPU_CUDA_MATRICES(bfloat16, float)
-#undef XPU_CUDA_MATRICES
-
-template <class R, int K> struct accumulator<R, 16, 16, K> : simt::sums16<R> {};
-template <class R, int K> struct accumulator<R, 8, 16, K> : simt::sums8<R> {};
-
-template <class T, int K, int M, class S>
-XPU_DEVICE void load(matrix_a<T, M, 16, K> &a, const shared<S> &from, int64_t offset, int64_t stride)
-{
-    a.load(from.template as<const T>(), offset, stride);
-}
-template <class T, int K, int M, class S>
-XPU_DEVICE void load(matrix_b<T, M, 16, K> &b, const shared<S> &from, int64_t offset, int64_t stride)
-{
-    b.load(from.template as<const T>(), offset, stride);
-}
-
-template <class T, class R, int K>
-XPU_DEVICE void multiply(accumulator<R, 16, 16, K> &c, const matrix_a<T, 16, 16, K> &a, const matrix_b<T, 16, 16, K> &b)
-{
-    using f = simt::fragment<T, 16, K>;
-    for (int s = 0; s < f::steps; ++s)
-        for (int h = 0; h < 2; ++h)
-            simt::mma<T, f::step>::add(c.sum + h * 4, a.word + s * 2 * f::pieces, b.word + (s * 2 + h) * f::pieces);
-}
-
-template <class T, class R, int K>
-XPU_DEVICE void multiply(accumulator<R, 8, 16, K> &c, const matrix_a<T, 8, 16, K> &a, const matrix_b<T, 8, 16, K> &b)
-{
-    using f = simt::fragment<T, 8, K>;
-    for (int s = 0; s < f::steps; ++s)
-        simt::mma<T, f::step>::add(c.sum, b.word + s * 2 * f::pieces, a.word + s * f::pieces);
-}
 
 } // namespace xpu
 

@@ -22,6 +22,7 @@ typedef unsigned long long uint64_t;
 static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 threads");
 
 #define XPU_DEVICE __device__ __forceinline__
+#define XPU_KEPT __device__
 #define XPU_SITE_PARAMETER
 #define XPU_SITE(verb)
 #define XPU_SITE_TYPE

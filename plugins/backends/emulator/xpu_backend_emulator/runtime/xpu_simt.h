@@ -27,6 +27,7 @@ static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 th
 #include "xpu_emulator.h"
 
 #define XPU_DEVICE inline
+#define XPU_KEPT __attribute__((used))
 #define XPU_SITE_PARAMETER , const char *xpu_file = __builtin_FILE(), int xpu_line = __builtin_LINE()
 #define XPU_SITE(verb) , ::xpu::emulator::site{verb, xpu_file, xpu_line}
 #define XPU_SITE_TYPE , ::xpu::emulator::site xpu_site
@@ -155,6 +156,7 @@ void copy(const shared<S> &to, int64_t si, const global<G> &from, int64_t gi)
 } // namespace xpu
 
 #include "xpu_simt_common.h"
+#include "xpu_emulator_matrix.h"
 
 #if XPU_EMULATOR_CHECKS
 namespace xpu {

@@ -25,6 +25,7 @@ static_assert(XPU_THREADS >= 1 && XPU_THREADS <= 1024, "a block has 1 to 1024 th
 #pragma clang force_cuda_host_device begin
 
 #define XPU_DEVICE __attribute__((always_inline)) inline
+#define XPU_KEPT __attribute__((device, used))
 #define XPU_SITE_PARAMETER
 #define XPU_SITE(verb)
 #define XPU_SITE_TYPE
@@ -154,6 +155,8 @@ XPU_DEVICE half2 fma(half2 a, half2 b, half2 c);
 #include "xpu_simt_common.h"
 
 #include "xpu_hip_half.h"
+
+#include "xpu_hip_matrix.h"
 
 /* Blocks of a multiprocessor become waves of each of its four SIMDs, which is what the compiler takes. */
 #ifdef XPU_LEAST_BLOCKS
