@@ -62,4 +62,4 @@ def explained(result: R, family: Family, design: Design, member: Member) -> R | 
     ]
     if not asked:
         return result
-    return XpuBuildError(f"member {member.name} sets no {', '.join(asked)}: {result}")
+    return type(result)(f"member {member.name} sets no {', '.join(asked)}: {result}")

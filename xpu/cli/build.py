@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xpu.cli.build_report import failures, print_builds, rows_of
+from xpu.cli.build_report import failures, print_builds, print_gates, rows_of
 from xpu.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def build(
 ) -> None:
     """Build FAMILIES (all that a target's dialect has, when none is named) for one or more targets.
 
-    Without --target they are built for this machine. Every member is tried and reported; the
-    status is 1 when one fails, and no bundle is made then.
+    Without --target they are built for this machine. Every member is tried and reported. The
+    status is 1 when a gate finds what no declaration tracks, such as a member that does not
+    compile or that spills, and no bundle is made then.
     """
     from xpu.orchestrator import settings_for
     from xpu.registry import default_registry
@@ -71,7 +72,8 @@ def build(
         print_json(rows)
     else:
         print_builds(rows)
-    for why in failures(rows):
+        print_gates(builds)
+    for why in failures(builds):
         click.echo(f"xpu: {why}", err=True)
     if has_failed:
         if out is not None:

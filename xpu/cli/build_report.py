@@ -34,9 +34,20 @@ def rows_of(builds: Sequence[FamilyBuild]) -> list[Row]:
     return [row for build in builds for row in _rows(build, shown)]
 
 
-def failures(rows: Sequence[Row]) -> list[str]:
-    """Return why members failed, in the order of the rows."""
-    return [row["error"] for row in rows if row["error"]]
+def failures(builds: Sequence[FamilyBuild]) -> list[str]:
+    """Return what fails the build: a line for each finding that nothing tracks."""
+    return [str(one) for build in builds for one in build.findings if not one.item]
+
+
+def print_gates(builds: Sequence[FamilyBuild]) -> None:
+    """Print what the gates found, tracked or not; nothing where they found nothing."""
+    cells = [
+        [one.gate, one.kernel, one.target, one.figure, one.item or "nothing"]
+        for build in builds
+        for one in build.findings
+    ]
+    if cells:
+        print_table("Gates", ["gate", "kernel", "target", "figure", "tracked by"], cells)
 
 
 def print_builds(rows: Sequence[Row]) -> None:
@@ -55,25 +66,44 @@ def print_builds(rows: Sequence[Row]) -> None:
 
 def _rows(build: FamilyBuild, shown: set[tuple[str, str]]) -> Iterator[Row]:
     """Yield the rows of one family; `shown` are kernels that a row of the target has shown."""
+    from xpu.adaptor.gates import PREPARATION
+
     family, target = build.family, build.target.name
-    head: Row = {"family": family.name, "member": "", "target": target, "error": ""}
+    head: Row = {"family": family.name, "member": "", "target": target, "error": "", "gates": []}
     for name, result in build.members.items():
-        row = {**head, "member": name}
+        row = {**head, "member": name, **_gates(build, name)}
         if isinstance(result, XpuBuildError):
-            yield {**row, "error": str(result)}
+            yield {"status": "tracked", **row} if not row["error"] else row
             continue
         yield {**row, **_member_figures(result)}
         for one in result.staging:
             yield from _once(head, one, target, shown)
-    if isinstance(build.preparation, XpuBuildError):
-        yield {**head, "member": "prepare", "error": str(build.preparation)}
-    elif build.preparation is not None:
-        yield from _once(head, build.preparation, target, shown)
+    preparation, found = build.preparation, _gates(build, PREPARATION)
+    if isinstance(preparation, XpuBuildError):
+        yield {**head, "member": PREPARATION, **found}
+    elif preparation is not None:
+        # Families share it, and a finding is each one's own.
+        yield from _once({**head, **found}, preparation, target, set() if found else shown)
     for verdict in build.pruned:
         why = f"pruned by {verdict.rule} {verdict.title}: {verdict.need} > {verdict.limit}"
         yield {**head, "member": verdict.candidate.name, "status": why}
     for name in build.capped:
         yield {**head, "member": name, "status": f"capped at {family.cap}"}
+    if stale := _gates(build, ""):
+        yield {**head, **stale, "status": "stale"}
+
+
+def _gates(build: FamilyBuild, member: str) -> Row:
+    """Return what the gates found of a member, as part of its row; empty where they did not."""
+    found = [one for one in build.findings if one.member == member]
+    if not found:
+        return {}
+    failing = [str(one) for one in found if not one.item]
+    kept = ("gate", "kernel", "figure", "declaration", "item")
+    return {
+        "error": "; ".join(failing),
+        "gates": [{name: getattr(one, name) for name in kept} for one in found],
+    }
 
 
 def _once(head: Row, built: Built, target: str, shown: set[tuple[str, str]]) -> Iterator[Row]:

@@ -164,6 +164,7 @@ class KernelFacts:
     static_shared_bytes: int | None = _whole()
     stack_bytes: int | None = _whole()
     pinned_block: int | None = _count()
+    vector_instructions: int | None = _whole()
     code_hash: str | None = attrs.field(default=None, kw_only=True)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from xpu.adaptor import Adaptor, BuildCache, Built, Called
+from xpu.adaptor.gates import Finding, Subject, findings
 from xpu.adaptor.units import source_key
 from xpu.bundle import BundleWriter
 from xpu.errors import XpuBuildError
@@ -19,7 +20,7 @@ from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, Family, Member, Problem, Verdict
 from xpu.orchestrator.considering import considered
 from xpu.orchestrator.targets import Target
-from xpu.registry import Registry, speaks, why_not
+from xpu.registry import Registry, bare, speaks, why_not
 from xpu.settings import Settings, written
 
 _SMALLEST: Final = tuple(1 << power for power in range(17))
@@ -43,6 +44,8 @@ class FamilyBuild:
         The weight preparation, or why it does not compile; None when there is none.
     sources
         Kernels with the keys of their sources, as a bundle takes them.
+    findings
+        What the gates found, tracked or not.
     """
 
     family: Family
@@ -52,12 +55,12 @@ class FamilyBuild:
     capped: tuple[str, ...] = ()
     preparation: Built | XpuBuildError | None = None
     sources: tuple[tuple[str, Built], ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def has_failed(self) -> bool:
-        """Whether something of it does not compile."""
-        made = [*self.members.values(), self.preparation]
-        return any(isinstance(each, XpuBuildError) for each in made)
+        """Whether a gate found what no declaration tracks."""
+        return any(not finding.item for finding in self.findings)
 
 
 def chosen_families(settings: Settings, names: Sequence[str]) -> list[Family]:
@@ -131,6 +134,15 @@ class Building:
             preparation = adaptor.preparation(family, target.name)
         except XpuBuildError as failed:
             preparation = failed
+        subject = Subject(
+            family.name,
+            target.backend.name,
+            target.name,
+            family.declared.over(bare(self._registry.design(family.design)).declared),
+            results,
+            preparation,
+            is_whole=len(wanted) == len(members),
+        )
         return FamilyBuild(
             family,
             target,
@@ -139,6 +151,7 @@ class Building:
             tuple(name for name in passing if name not in kept),
             preparation,
             tuple(_sources(adaptor, family, target.name, wanted, results, preparation)),
+            findings(subject),
         )
 
     def _ruled_out(self, family: Family, dialect: str) -> tuple[Verdict, ...]:

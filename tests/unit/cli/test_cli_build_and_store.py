@@ -79,7 +79,7 @@ def test_several_targets_are_built_each_by_whose_compiler_knows_it(xpu) -> None:
     assert "which stands for this machine's device: cpu" in refused.err
 
 
-FACTS = 'backend = "part"\nmultiprocessors = 2\n'
+FACTS = 'backend = "part"\nmultiprocessors = 32\n'
 
 
 def test_a_facts_file_leaves_out_what_cannot_run_before_the_cap(
@@ -98,13 +98,13 @@ def test_a_facts_file_leaves_out_what_cannot_run_before_the_cap(
     answer = xpu("build", "toy", "--facts", facts, "--json")
     assert answer.status == 0
     status = {row["member"]: row["status"] for row in answer.document}
-    assert status["huge"] == status["large"] == "pruned by R9 grains: 4096 > 2"
+    assert status["huge"] == status["large"] == "pruned by R9 grains: 4096 > 32"
     assert {status["two"], status["small"]} <= {"built", "cached"}
     facts.write_text("multiprocessor = 2\n")
     assert xpu("build", "toy", "--facts", facts).status == 2
 
 
-GRAINS = {"huge": 4096, "large": 4096, "two": 2, "small": 1}
+GRAINS = {"huge": 4096, "large": 4096, "two": 32, "small": 16}
 
 
 def test_a_library_that_is_not_here_fails_no_build(xpu, monkeypatch) -> None:
@@ -123,7 +123,7 @@ def test_a_failed_build_is_a_row_and_a_message(xpu) -> None:
     answer = xpu("build")
     assert answer.status == 1
     assert "failed" in answer.out
-    assert answer.err.startswith("xpu: toy.broken: ")
+    assert answer.err.startswith("xpu: no-code: toy.broken: ")
 
 
 def test_a_backend_that_is_named_compiles_without_a_device(xpu, monkeypatch) -> None:

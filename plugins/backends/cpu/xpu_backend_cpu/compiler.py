@@ -26,6 +26,7 @@ from xpu_backend_cpu.pool import POOL, pool_bytes
 from xpu_backend_cpu.process import Processes
 from xpu_backend_cpu.targets import knows, own_name
 from xpu_backend_cpu.toolchain import Toolchain
+from xpu_backend_cpu.vectors import vector_instructions
 
 _ERROR_LINES: Final = 5
 # What @fast_math allows. Not at the link: there it would change the arithmetic of this process.
@@ -162,6 +163,7 @@ def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
     report = directory / "kernel.su"
     facts = KernelFacts(
         stack_bytes=largest_frame_bytes(report.read_text() if report.exists() else ""),
+        vector_instructions=vector_instructions(listing),
         code_hash=hashlib.sha256(code).hexdigest(),
     )
     return CompiledCode(

@@ -1,0 +1,107 @@
+"""Whether a kernel's main loop is vectorised, judged from the assembly text of its code.
+
+What a compiler says of its loops differs between gcc, clang and zig, and none of them speaks of
+code that was written with vector instructions to begin with. The code itself says both.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from typing import Final
+
+import attrs
+
+from xpu_backend_cpu.loops import Jumps, Loop, loops_of
+
+_INNER_TURNS: Final = 16
+"""Turns of a loop for one of the loop around it, to tell which has the most work. Any number
+does that is well over one: what is left over beside a loop is longer than it, not sixteen times."""
+
+
+@attrs.frozen
+class _Words:
+    """The instructions of a set: jumps, arithmetic of vectors, of numbers, of whole numbers.
+
+    Products of whole numbers are arithmetic of an innermost loop alone: elsewhere they make
+    addresses.
+    """
+
+    jump: re.Pattern[str]
+    ends: re.Pattern[str]
+    vector: re.Pattern[str]
+    scalar: re.Pattern[str]
+    whole: re.Pattern[str]
+
+
+# Source: Intel SDM volume 2, in AT&T syntax: the name of an instruction says what it takes.
+_X86: Final = _Words(
+    jump=re.compile(r"(?:j[a-z]+|loop\w*) (\.?[\w$.]+)$"),
+    ends=re.compile(r"(?:jmp|ret[ql]?|ud2|hlt) "),
+    vector=re.compile(
+        r"v?(?:fn?m(?:add|sub)\d*|fm(?:addsub|subadd)\d*)p[sdh] "
+        r"|v?(?:add|sub|mul|div|min|max|sqrt|dp|hadd)p[sdh] "
+        r"|v?p(?:add|sub|mul|madd|max|min|sad|abs|avg|hadd|dp)\w* |vdp\w+ps |tdp\w+ |tcmm\w+ "
+    ),
+    scalar=re.compile(r"v?(?:fn?m(?:add|sub)\d*|add|sub|mul|div|min|max|sqrt)s[sdh] "),
+    whole=re.compile(r"i?mul[bwlq]? "),
+)
+# Source: Arm ARM, A64 SIMD, SVE and SME: the operands name the elements of a vector.
+_ARM: Final = _Words(
+    jump=re.compile(r"(?:b|b\.\w+|cbn?z|tbn?z) (?:.*, *)?(\.?[\w$.]+)$"),
+    ends=re.compile(r"(?:b|br|ret) "),
+    vector=re.compile(
+        r"(?:f?(?:add|sub|mul|mla|mls|max|min|maxnm|minnm|div)|[su](?:ml[as]l|mull|addlp|adalp)2?"
+        r"|addp|[su]dot|usdot|sudot|bfdot|[su]mmla|usmmla|bfmmla|fmmla|[su]?mop[as]|[bf]fmop[as]) "
+        r".*(?:\bv\d+\.\d*[bhsd]|\bz\w+\.[bhsd])"
+    ),
+    scalar=re.compile(r"f(?:n?m(?:add|sub|ul)|add|sub|div|max|min)\w* [hsd]\d"),
+    whole=re.compile(r"(?:mul|madd|msub|[su]mull|[su]maddl) [wx]\d"),
+)
+_SETS: Final = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
+
+
+def vector_instructions(assembly: str, machine: str | None = None) -> int | None:
+    """Count the vector instructions of a kernel's main loop that calculate.
+
+    The main loop is the one with the most instructions that calculate, one within another
+    loop counting for more of them than one that is not.
+
+    Parameters
+    ----------
+    machine
+        Name of the architecture, as of `platform.machine`; this machine's when None.
+
+    Returns
+    -------
+    int or None
+        0 where that loop calculates number by number. None where no loop calculates, or
+        where the instructions are not known here.
+    """
+    words = _SETS.get((machine or platform.machine()).lower())
+    if words is None:
+        return None
+    best, vectors_of_best = (0, 0), 0
+    for loop in loops_of(assembly, lambda text: _jumps(words, text)):
+        vectors, scalars = _counted(loop, words)
+        # Of two with as much work the one with vectors: the other is what was left over of it.
+        work = ((vectors + scalars) * _INNER_TURNS**loop.depth, vectors)
+        if work > best:
+            best, vectors_of_best = work, vectors
+    return vectors_of_best if best[0] else None
+
+
+def _jumps(words: _Words, text: str) -> Jumps:
+    found = words.jump.match(text)
+    return Jumps(None if found is None else found[1], words.ends.match(text) is None)
+
+
+def _counted(loop: Loop, words: _Words) -> tuple[int, int]:
+    vectors = sum(1 for text in loop.instructions if words.vector.match(text))
+    scalars = sum(
+        1
+        for text in loop.instructions
+        if not words.vector.match(text)
+        and (words.scalar.match(text) or (loop.is_innermost and words.whole.match(text)))
+    )
+    return vectors, scalars
