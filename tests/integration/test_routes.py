@@ -10,6 +10,7 @@ import pytest
 import toy_family as toy
 
 from xpu import Orchestrator, Problem, XpuLaunchException
+from xpu.orchestrator import routes
 
 N = 20_000
 FAST, SLOW = {"mode": toy.RIGHT, "grain": 512}, {"mode": toy.SLOW}
@@ -218,6 +219,12 @@ def test_a_wrong_override_is_named(make, monkeypatch):
         XpuLaunchException, match=r"any 20000: the override 'larg' is no member; did"
     ):
         one.bind("any", n=N)
+    one.clear_override("any")
+    monkeypatch.setattr(routes, "routes_in", lambda *_: one.settings.family("any").routes[:1])
+    one.override("any", "large")
+    with pytest.raises(XpuLaunchException, match=r"'large' has no source in 'c'; allowed: little$"):
+        one.bind("any", n=N)
+    monkeypatch.undo()
     one.clear_override("any")
     monkeypatch.setenv("XPU_SHAPE_LITTLE", "three")
     with pytest.raises(

@@ -15,6 +15,7 @@ from xpu.cli.output import (
     nanoseconds,
     print_json,
     print_table,
+    say_what_is_forced,
     say_where_more_is,
 )
 from xpu.errors import XpuConfigError
@@ -41,6 +42,7 @@ def bench(
     """Time a FAMILY's members on a PROBLEM such as 512x4096x4096."""
     from xpu.cli.places import open_orchestrator
     from xpu.model import Problem
+    from xpu.orchestrator import forced_member
 
     with open_orchestrator(backend, device, with_store=False) as orchestrator:
         declared = orchestrator.settings.family(family)
@@ -58,6 +60,7 @@ def bench(
         document = {
             "device": orchestrator.facts.name or orchestrator.facts.backend,
             "default": _default(declared, orchestrator.backend.dialect, result),
+            "override": forced_member(declared.name),
             "operations": design.operations(asked),
             "bytes": design.bytes_touched(asked, declared.constants),
             **_measured(result),
@@ -190,3 +193,4 @@ def _print(document: dict[str, Any], notes: dict[str, str]) -> None:
         click.echo(f"margin {margin(document['margin_permille'], is_tie=document['tie'])}")
     if document["note"]:
         click.echo(document["note"])
+    say_what_is_forced(document["family"], document["override"])

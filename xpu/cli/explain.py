@@ -13,6 +13,7 @@ from xpu.cli.output import (
     json_option,
     print_json,
     print_table,
+    say_what_is_forced,
     say_where_more_is,
 )
 
@@ -47,16 +48,20 @@ def explain(
     Of a family of routes each is explained by its default, and then every member of those that
     take part.
     """
+    from xpu.orchestrator import forced_member
+
     if facts_path is not None:
         shapes, *of_routes = _by_facts(family, problem, facts_path, backend)
     else:
         shapes, *of_routes = _here(family, problem, backend, device)
+    forced = forced_member(family)
     if as_json:
         routes = {"routes": [_document(each) for each in of_routes]} if of_routes else {}
-        print_json(_document(shapes) | routes)
+        print_json(_document(shapes) | routes | {"override": forced})
         return
     for each in (shapes, *of_routes):
         _print(each)
+    say_what_is_forced(family, forced)
 
 
 def _here(family: str, problem: str, backend: str | None, device: int) -> list[ShapeFilter]:

@@ -156,6 +156,12 @@ def visible(text: str) -> str:
     )
 
 
+def say_what_is_forced(family: str, member: str | None) -> None:
+    """Say that the environment forces a member, where it does: no other serves a program then."""
+    if member:
+        click.echo(f"XPU_SHAPE_{family.upper()} forces {member}: it serves, whatever stands here")
+
+
 def say_where_more_is(notes: Iterable[str]) -> None:
     """Say, once for all notes, where the rest is of those that are cut."""
     if any(note.endswith("…") for note in notes):

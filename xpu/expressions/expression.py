@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from xpu.expressions.emitter import Emitter, compile_source
 from xpu.expressions.grammar import Name, Node, Operation, read, read_number
@@ -11,6 +11,8 @@ from xpu.expressions.names import Names
 from xpu.model import Figure
 
 _Evaluate = Callable[[Callable[[str], Any]], Figure]
+_COMPARING: Final = frozenset({"<", "<=", ">", ">=", "==", "!="})
+_JOINING: Final = frozenset({"and", "or", "not"})
 
 
 class Expression:
@@ -79,6 +81,11 @@ class Expression:
         return tuple(self._of(operand) for operand in tree.operands)
 
     @property
+    def is_condition(self) -> bool:
+        """Whether it says yes or no, whatever the facts; else its value is a figure."""
+        return _is_condition(self.tree)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names that it reads, each once, in the order in which they stand."""
         return tuple(dict.fromkeys(_names(self.tree)))
@@ -90,6 +97,16 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _is_condition(tree: Node) -> bool:
+    if not isinstance(tree, Operation):
+        return False
+    if tree.operator in _JOINING:
+        return all(map(_is_condition, tree.operands))
+    if tree.operator == "if":
+        return all(map(_is_condition, tree.operands[1:]))
+    return tree.operator in _COMPARING
 
 
 def _names(tree: Node) -> Iterator[str]:

@@ -19,15 +19,13 @@ def _allowed(names: Iterable[str] | None) -> frozenset[str] | None:
 
 @attrs.frozen
 class Names:
-    """The names allowed in each namespace; None allows any name there.
-
-    ``launch.threads`` and ``launch.shared_bytes`` are always the only ones of ``launch``.
-    """
+    """The names allowed in each namespace; None allows any name there."""
 
     device: frozenset[str] | None = attrs.field(default=None, converter=_allowed)
     kernel: frozenset[str] | None = attrs.field(default=None, converter=_allowed)
     member: frozenset[str] | None = attrs.field(default=None, converter=_allowed)
     problem: frozenset[str] | None = attrs.field(default=None, converter=_allowed)
+    launch: frozenset[str] | None = attrs.field(default=LAUNCH_NAMES, converter=_allowed)
 
     def check(self, dotted: str) -> None:
         """Accept a name such as ``device.multiprocessors``.
@@ -43,10 +41,18 @@ class Names:
                 f"{dotted!r} is in no namespace; {nearest(space, NAMESPACES)}, each with a "
                 "name after a dot"
             )
-        allowed = LAUNCH_NAMES if space == "launch" else getattr(self, space)
-        if allowed is not None and name not in allowed:
-            hint = nearest(dotted, (f"{space}.{each}" for each in allowed))
-            raise XpuConfigError(f"no fact is called {dotted!r}; {hint}")
+        allowed = getattr(self, space)
+        if allowed is None or name in allowed:
+            return
+        if not allowed:
+            known = (
+                f"{other}.{each}" for other in NAMESPACES for each in getattr(self, other) or ()
+            )
+            raise XpuConfigError(
+                f"{dotted!r}: no fact of {space!r} is known here; {nearest(dotted, known)}"
+            )
+        hint = nearest(dotted, (f"{space}.{each}" for each in allowed))
+        raise XpuConfigError(f"no fact is called {dotted!r}; {hint}")
 
 
-NAMESPACES: Final = (*(field.name for field in attrs.fields(Names)), "launch")
+NAMESPACES: Final = tuple(field.name for field in attrs.fields(Names))

@@ -6,6 +6,7 @@ from xpu.orchestrator.calibrator import Calibrator, Measurement
 from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
+from xpu.orchestrator.policy import forced_member
 from xpu.orchestrator.startup import availability_of, pick_backend, settings_for
 from xpu.orchestrator.targets import Target, targets_of
 from xpu.orchestrator.tuning import Answer, Tuning
@@ -28,6 +29,7 @@ __all__ = [
     "availability_of",
     "chosen_families",
     "considered_by_facts",
+    "forced_member",
     "pick_backend",
     "settings_for",
     "targets_of",

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final, Literal, cast
 
 from xpu.errors import XpuConfigError
-from xpu.model import Family, nearest
+from xpu.model import nearest
 
 Tuning = Literal["off", "stored", "first-use", "load"]
 TUNINGS: Final = ("off", "stored", "first-use", "load")
@@ -49,9 +49,9 @@ def memory_mode(asked: str) -> str:
     return asked
 
 
-def forced_member(family: Family, environ: Mapping[str, str] = os.environ) -> str | None:
+def forced_member(family: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the member that ``XPU_SHAPE_<FAMILY>`` forces, None when it is not set."""
-    return environ.get(f"{_FORCES}{family.name.upper()}") or None
+    return environ.get(f"{_FORCES}{family.upper()}") or None
 
 
 def warn_of_strangers(families: Collection[str], environ: Mapping[str, str] = os.environ) -> None:

@@ -63,7 +63,7 @@ class Routes:
 
     def one(self, family: Family, problem: Problem, name: str, serving: str = "") -> Assembled:
         """Consider one route through a member of its family, which is built."""
-        route = _named(family, problem, name)
+        route = self._named(family, problem, name)
         assembled = self._assembly.assemble(route.family, problem, build=[serving])
         return self._joined(family, problem, {name: (assembled, serving)})
 
@@ -89,7 +89,7 @@ class Routes:
         XpuLaunchException
             There is no such route, its design cannot serve the problem, or nothing serves in it.
         """
-        route = _named(family, problem, name)
+        route = self._named(family, problem, name)
         head = f"{family.name} {problem.key}: the override {name!r} cannot serve"
         if reason := why_not(self._assembly.registry, route.family, problem):
             raise XpuLaunchException(f"{head}: {reason}")
@@ -182,6 +182,21 @@ class Routes:
             status: Status = "pruned" if is_ruled_out else "failed"
             return MemberResult(route.family.name, status, note=str(cause))
 
+    def _named(self, family: Family, problem: Problem, name: str) -> Route:
+        spoken = routes_in(self._assembly.registry, family, self._assembly.dialect)
+        route = next((each for each in spoken if each.family.name == name), None)
+        if route is None:
+            what = (
+                f"has no source in {self._assembly.dialect!r}"
+                if family.route(name)
+                else "is no member"
+            )
+            hint = nearest(name, [each.family.name for each in spoken])
+            raise XpuLaunchException(
+                f"{family.name} {problem.key}: the override {name!r} {what}; {hint}"
+            )
+        return route
+
     def _admitted(self, family: Family, problem: Problem) -> list[Route]:
         spoken = routes_in(self._assembly.registry, family, self._assembly.dialect)
         return [route for route in spoken if not self._why_not(spoken[0], route, problem)]
@@ -226,15 +241,6 @@ class Routes:
     def _has_lapsed(self, assembled: Assembled, member: str) -> bool:
         proofs = self._assembly.proofs(assembled.family)
         return proofs.is_lapsed(assembled.arm(member).code_hash)
-
-
-def _named(family: Family, problem: Problem, name: str) -> Route:
-    route = family.route(name)
-    if route is None:
-        hint = nearest(name, [each.family.name for each in family.routes])
-        head = f"{family.name} {problem.key}: the override {name!r} is no member"
-        raise XpuLaunchException(f"{head}; {hint}")
-    return route
 
 
 def _pick(found: Served | MemberResult) -> Pick:

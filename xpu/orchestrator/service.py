@@ -173,7 +173,7 @@ class Service:
         return self._routes if family.routes else self._members
 
     def _forced_name(self, family: Family) -> str | None:
-        return forced_member(family) or self._overrides.get(family.name)
+        return forced_member(family.name) or self._overrides.get(family.name)
 
     def _served_before(self, family: Family, problem: Problem, key: _Key) -> Served | None:
         """Return what this process keeps in memory."""

@@ -29,12 +29,13 @@ def why_not(registry: Registry, family: Family, problem: Problem) -> str:
 def turned_away(registry: Registry, route: Route, problem: Problem) -> str:
     """Return why a route takes no part on a problem; the empty text when it does.
 
-    A `when` whose value is absent (a division by 0) does not hold.
+    One whose `when` is absent (a division by 0) takes none.
     """
     if route.when is not None:
         scope = {f"problem.{name}": size for name, size in problem.sizes.items()}
-        if not _expression(route.when).evaluate(scope):
-            return f"{route.when} does not hold"
+        holds = _expression(route.when).evaluate(scope)
+        if not holds:
+            return f"{route.when} {'is absent' if holds is None else 'does not hold'}"
     return why_not(registry, route.family, problem)
 
 

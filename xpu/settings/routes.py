@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from xpu.expressions import Names
-from xpu.model import Family, Route, nearest
+from xpu.model import Constant, Family, Route, nearest
 from xpu.settings.build import Vocabulary
 from xpu.settings.formulas import checked
 from xpu.settings.merge import Entry, FamilyEntry
 from xpu.settings.places import Place, shown
 
+_ALIKE: Final = (
+    "routes take the same arrays: to change one of them, declare a family of another name that is "
+    "like it"
+)
 _OF_A_DESIGN: Final = ("design", "constants", "default", "cap", "requires")
-_NOTHING: Final[frozenset[str]] = frozenset()
+_NO_FACTS: Final = Names(device=(), kernel=(), member=(), problem=(), launch=())
 
 
 def build_routes(
@@ -49,7 +55,7 @@ def build_routes(
             asleep[name] = f"none of its routes can serve; {'; '.join(reasons)}"
             continue
         problem = tuple(entry.values["problem"])
-        _check_alike(entry, awake, families, vocabulary)
+        _check_alike(entry, awake, entries, families, vocabulary)
         routes = [Route(families[it.values["family"]], it.values.get("when")) for it in awake]
         buckets = {"buckets": entry.values.get("buckets", {})}
         made[name] = Family.of_routes(name, problem, routes, **buckets)
@@ -59,11 +65,20 @@ def build_routes(
 def _refuse_keys_of_a_design(entry: FamilyEntry) -> None:
     stated: list[str] = [key for key in _OF_A_DESIGN if key in entry.values]
     stated += ["members"] if entry.members else []
-    if stated:
-        raise entry.place(stated[0]).error(
-            f"found {stated[0]!r} beside 'routes'; a family has routes or a design with members: "
-            "remove one of the two"
+    if not stated:
+        return
+    there, last = entry.place(stated[0]), entry.files[""]
+    # Who wrote last is told of what they wrote.
+    theirs = [route.place() for route in entry.routes.values() if route.place().file == last]
+    if theirs and there.file != last:
+        raise theirs[0].error(
+            f"found a route of a family whose {stated[0]!r} stands in {there.file}; a family has "
+            "routes or a design with members: declare a family of another name for the routes"
         )
+    raise there.error(
+        f"found {stated[0]!r} beside 'routes'; a family has routes or a design with members: "
+        "remove one of the two"
+    )
 
 
 def _check_route(route: Entry, entry: FamilyEntry, entries: Mapping[str, FamilyEntry]) -> None:
@@ -81,15 +96,17 @@ def _check_route(route: Entry, entry: FamilyEntry, entries: Mapping[str, FamilyE
 
 
 def _check_when(text: str, place: Place, sizes: Collection[str]) -> None:
-    names = Names(device=_NOTHING, kernel=_NOTHING, member=_NOTHING, problem=sizes)
-    if "launch." in checked(text, place, names).text:
-        allowed = ", ".join(f"problem.{size}" for size in sizes)
-        raise place.error(f"found {shown(text)}; no launch is known here; allowed: {allowed}")
+    if not checked(text, place, attrs.evolve(_NO_FACTS, problem=sizes)).is_condition:
+        raise place.error(
+            f"found {shown(text)}, which is a figure; allowed: a condition, for instance "
+            f"problem.{next(iter(sizes))} <= 16"
+        )
 
 
 def _check_alike(
     entry: FamilyEntry,
     routes: list[Entry],
+    entries: Mapping[str, FamilyEntry],
     families: Mapping[str, Family],
     vocabulary: Vocabulary,
 ) -> None:
@@ -98,15 +115,25 @@ def _check_alike(
     for route in routes:
         family = families[route.values["family"]]
         if family.problem != tuple(entry.values["problem"]):
-            raise entry.place("problem").error(
-                f"found {', '.join(entry.values['problem'])}; route {family.name!r} takes "
-                f"{', '.join(family.problem)}"
+            place = _changed("problem", entries[family.name], route) or entry.place("problem")
+            raise place.error(
+                f"family {entry.path[-1]!r} takes {', '.join(entry.values['problem'])}; its route "
+                f"{family.name!r} takes {', '.join(family.problem)}; {_ALIKE}"
             )
         for what, here, wanted in _traits(family, first, vocabulary):
-            raise route.place("family").error(
-                f"found {shown(family.name)}, whose {what} {here}; allowed: a family that takes "
-                f"the arrays of {first.name!r}, whose {what} {wanted}"
+            changed = (_changed("constants", entries[it.name], route) for it in (family, first))
+            place = next(filter(None, changed), route.place("family"))
+            raise place.error(
+                f"{family.name!r} is a route of {entry.path[-1]!r} beside {first.name!r}, and its "
+                f"{what} {here}, those of the other {wanted}; {_ALIKE}"
             )
+
+
+def _changed(key: str, entry: FamilyEntry, route: Entry) -> Place | None:
+    """Return where a user's file, other than the route's own, gave a key of a route's family."""
+    place = entry.place(key)
+    is_another = key in entry.files and place.file != route.place().file
+    return place if is_another and place.file.is_users else None
 
 
 def _traits(
@@ -116,12 +143,16 @@ def _traits(
     here, there = (
         vocabulary.designs[it.design].for_constants(it.constants) for it in (family, first)
     )
-    if family.constants != first.constants:
+    if _stated(family, vocabulary) != _stated(first, vocabulary):
         yield "constants are", _pairs(family.constants), _pairs(first.constants)
     if here.arguments != there.arguments:
         yield "arguments are", _arguments(here), _arguments(there)
     if not _is_same(here.preparation, there.preparation):
         yield "weights are prepared", _prepared(here), _prepared(there)
+
+
+def _stated(family: Family, vocabulary: Vocabulary) -> Mapping[str, Constant]:
+    return {**vocabulary.designs[family.design].default_constants, **family.constants}
 
 
 def _is_same(here: Any, there: Any) -> bool:

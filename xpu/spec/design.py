@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -171,6 +172,7 @@ class Design(ABC):
     problem: tuple[str, ...]
     arguments: tuple[Argument, ...]
     preparation: Preparation | None = None
+    default_constants: Mapping[str, Constant] = MappingProxyType({})
     declared: Declarations = Declarations()
 
     def for_constants(self, constants: Mapping[str, Constant]) -> Design:

@@ -103,6 +103,16 @@ def test_bench_of_the_one_route_that_takes_part_times_what_it_chose(xpu) -> None
     assert members["small"]["note"] == "problem.n <= 2000 does not hold"
 
 
+def test_who_forces_a_member_is_told_that_it_serves(xpu, monkeypatch) -> None:
+    for command in ("bench", "explain"):
+        monkeypatch.delenv("XPU_SHAPE_TOY", raising=False)
+        assert xpu(command, "toy", "1000", "--json").document["override"] is None
+        assert "forces" not in xpu(command, "toy", "1000").out
+        monkeypatch.setenv("XPU_SHAPE_TOY", "coarse")
+        assert xpu(command, "toy", "1000", "--json").document["override"] == "coarse"
+        assert "XPU_SHAPE_TOY forces coarse: it serves" in xpu(command, "toy", "1000").out
+
+
 def test_build_builds_what_its_routes_have(xpu) -> None:
     rows = xpu("build", "any", "toy", "--json").document
     assert [(one["family"], one["member"]) for one in rows] == [

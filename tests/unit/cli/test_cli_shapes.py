@@ -70,6 +70,7 @@ def test_explain(xpu) -> None:
                 "note": answer.document["aside"][0]["note"],
             }
         ],
+        "override": None,
         "refusal": "",
     }
 

@@ -256,3 +256,22 @@ def test_terms_are_those_of_the_outermost_function_with_the_names_that_they_read
     scope = {"device.a": 5, "kernel.b": 7, "launch.threads": 3}
     assert [term.evaluate(scope) for term in terms] == [5, 2, None]
     assert whole.terms("max") == (whole,)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_condition"),
+    [
+        ("problem.m <= 8", True),
+        ("not problem.m == 8 and (problem.n > 1 or problem.k != 2)", True),
+        ("problem.m > 1 if problem.n else problem.k > 2", True),
+        ("1 < problem.m < 9", True),
+        ("problem.m", False),
+        ("problem.m > 1 and problem.n", False),
+        ("not problem.m", False),
+        ("problem.m > 1 if problem.n else problem.k", False),
+        ("min(problem.m, 3)", False),
+        ("1", False),
+    ],
+)
+def test_a_condition_says_yes_or_no(text: str, is_condition: bool) -> None:
+    assert Expression(text).is_condition is is_condition

@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from xpu.errors import XpuConfigError
-from xpu.model import Family
 from xpu.orchestrator import Event
 from xpu.orchestrator.events import tell
 from xpu.orchestrator.policy import forced_member, memory_mode, tuning_policy, warn_of_strangers
@@ -45,10 +44,9 @@ def test_unknown_words_give_the_nearest():
 
 
 def test_a_member_is_forced_by_the_familys_name_in_capitals():
-    family = Family("q4k_tile", "d", ("m",), ())
-    assert forced_member(family, {"XPU_SHAPE_Q4K_TILE": "a"}) == "a"
-    assert forced_member(family, {"XPU_SHAPE_Q4K_TILE": ""}) is None
-    assert forced_member(family, {"XPU_SHAPE_q4k_tile": "a"}) is None
+    assert forced_member("q4k_tile", {"XPU_SHAPE_Q4K_TILE": "a"}) == "a"
+    assert forced_member("q4k_tile", {"XPU_SHAPE_Q4K_TILE": ""}) is None
+    assert forced_member("q4k_tile", {"XPU_SHAPE_q4k_tile": "a"}) is None
 
 
 def test_a_variable_that_names_no_family_is_told_of_once(caplog):

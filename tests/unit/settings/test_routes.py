@@ -118,14 +118,25 @@ def test_a_layer_adds_routes_and_replaces_one_in_its_place(
         (
             "problem.m <= 8",
             "launch.threads > 8",
-            ".routes.q.when: found 'launch.threads > 8'; no launch is known here; allowed: "
-            "problem.m, problem.n",
+            ".routes.q.when: expression 'launch.threads > 8': 'launch.threads': no fact of "
+            "'launch' is known here; allowed: problem.m, problem.n",
+        ),
+        (
+            "problem.m <= 8",
+            "problem.m - 8",
+            ".routes.q.when: found 'problem.m - 8', which is a figure; allowed: a condition, for "
+            "instance problem.m <= 16",
+        ),
+        (
+            "problem.m <= 8",
+            "problem.m > 1 and problem.n",
+            ".routes.q.when: found 'problem.m > 1 and problem.n', which is a figure",
         ),
         ("problem.m <= 8", "problem.m <= ", ".routes.q.when: expression 'problem.m <="),
         (
             '[families.both]\nproblem = ["m", "n"]',
             '[families.both]\nproblem = ["n", "m"]',
-            ".problem: found n, m; route 'q' takes m, n",
+            ".problem: family 'both' takes n, m; its route 'q' takes m, n; routes take the same",
         ),
         ('[families.both]\nproblem = ["m", "n"]', "[families.both]", ": found no 'problem'"),
         ("[families.both]", '[families.both]\ndesign = "gemm"', ".design: found 'design' beside"),
@@ -144,8 +155,8 @@ def test_a_layer_adds_routes_and_replaces_one_in_its_place(
         (
             'constants = { format = "a" }\n\n[[families.wide',
             'constants = { format = "b" }\n\n[[families.wide',
-            ".routes.wide.family: found 'wide', whose constants are format = b; allowed: a family "
-            "that takes the arrays of 'q', whose constants are format = a",
+            ".routes.wide.family: 'wide' is a route of 'both' beside 'q', and its constants are "
+            "format = b, those of the other format = a; routes take the same arrays",
         ),
         ('family = "wide"', 'family = "wide"\nwhile = "x"', ".routes.wide.while: found the unkno"),
         ('family = "wide"', 'when = "problem.m > 1"', ".routes.#2.family: found nothing; it must"),
@@ -156,6 +167,50 @@ def test_what_is_refused(
     wrong: Callable[[str, str], str], old: str, new: str, message: str
 ) -> None:
     assert wrong(old, new).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '[families.q]\nconstants = { format = "b" }',
+            "families.q.constants: 'wide' is a route of 'both' beside 'q', and its constants are "
+            "format = a, those of the other format = b; routes take the same arrays: to change one "
+            "of them, declare a family of another name that is like it",
+        ),
+        (
+            '[families.q]\nproblem = ["n", "m"]',
+            "families.q.problem: family 'both' takes m, n; its route 'q' takes n, m; routes take",
+        ),
+        (
+            '[[families.q.routes]]\nfamily = "wide"',
+            "families.q.routes.wide: found a route of a family whose 'design' stands in {base}; a "
+            "family has routes or a design with members: declare a family of another name",
+        ),
+    ],
+)
+def test_who_breaks_routes_from_above_is_told_of_their_own_file(
+    routed: Path, load: Load, tmp_path: Path, text: str, message: str
+) -> None:
+    over = tmp_path / "over.toml"
+    over.write_text(text)
+    with pytest.raises(XpuConfigError) as raised:
+        load(over)
+    assert str(raised.value).startswith(f"{over}: {message.format(base=routed)}")
+
+
+def test_a_constant_left_out_is_what_its_design_says(
+    routed: Path, load: Load, vocabulary: Vocabulary
+) -> None:
+    routed.write_text(routed.read_text().replace('constants = { format = "a" }\n', "", 1))
+    gemm, refused = vocabulary.designs["gemm"], "are format = a, those of the other none; routes"
+    with pytest.raises(XpuConfigError, match=refused):
+        load()
+    gemm.default_constants = {"format": "a"}
+    assert load().family("both").routes
+    gemm.default_constants = {"format": "b"}
+    with pytest.raises(XpuConfigError, match=refused):
+        load()
 
 
 def test_no_family_is_like_one_of_routes(routed: Path, load: Load) -> None:
@@ -204,9 +259,7 @@ def test_weights_prepared_alike_serve_either(
 def test_weights_prepared_otherwise_do_not(
     twinned: None, vocabulary: Vocabulary, load: Load, pair: tuple[Any, Any]
 ) -> None:
-    with pytest.raises(
-        XpuConfigError, match=r"'wide', whose weights are prepared .*; allowed: a f"
-    ):
+    with pytest.raises(XpuConfigError, match=r"its weights are prepared .*, those of the other "):
         load(vocabulary=twins(vocabulary, *pair))
 
 
@@ -214,7 +267,8 @@ def test_other_arguments_are_refused_with_both(
     twinned: None, vocabulary: Vocabulary, load: Load
 ) -> None:
     other = (Argument("y", "float16", "write"),)
-    with pytest.raises(XpuConfigError, match=r"y \(float16, write\); .* are y \(float32, write\)"):
+    differ = r"y \(float16, write\), those of the other y \(float32, write\); routes"
+    with pytest.raises(XpuConfigError, match=differ):
         load(vocabulary=twins(vocabulary, None, None, arguments=other))
 
 

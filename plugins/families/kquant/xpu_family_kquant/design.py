@@ -21,7 +21,7 @@ from xpu.errors import XpuConfigError
 from xpu.model import Constant, Problem
 from xpu.spec import Design, KernelSource, Launch, Preparation
 from xpu_family_kquant import reference, simt
-from xpu_family_kquant.elements import ELEMENTS, arguments_of, element_of
+from xpu_family_kquant.elements import DEFAULTS, ELEMENTS, arguments_of, element_of
 from xpu_family_kquant.staging import StagedBytes, StagedHalves
 
 Array = NDArray[np.generic]
@@ -117,6 +117,7 @@ class _QuantDesign(Design):
     problem = ("m", "n", "k")
     arguments = arguments_of({})
     preparation = BlocksToGroups()
+    default_constants = DEFAULTS
 
     def for_constants(self, constants: Mapping[str, Constant]) -> Design:
         """Return the design with x and y of the types that the constants say."""

@@ -78,9 +78,13 @@ ELEMENTS: Final[Mapping[str, Element]] = {
 }
 
 
+DEFAULTS: Final[Mapping[str, Constant]] = {"x": "float32", "y": "float32"}
+"""What a constant stands for that a family leaves out."""
+
+
 def element_of(constants: Mapping[str, Constant], argument: str) -> Element:
-    """Return the type of ``x`` or ``y``: what the constant of that name says, else float32."""
-    return ELEMENTS[str(constants.get(argument, "float32"))]
+    """Return the type of ``x`` or ``y``: what the constant of that name says, else its default."""
+    return ELEMENTS[str({**DEFAULTS, **constants}[argument])]
 
 
 def arguments_of(constants: Mapping[str, Constant]) -> tuple[Argument, ...]:
