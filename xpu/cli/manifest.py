@@ -173,6 +173,12 @@ def _print(document: dict[str, Any]) -> None:
                 for each in document["buffers"]
             ],
         )
+    if document["launch_sites"]:
+        print_table(
+            "launches",
+            ["where", "threads"],
+            [[each["where"], each["threads"]] for each in document["launch_sites"]],
+        )
     if document["operations"]:
         print_table(
             "matrix and dot operations",

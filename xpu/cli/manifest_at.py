@@ -170,6 +170,8 @@ class Finder:
 
         What runs before a member, or prepares weights, has a launch that depends on the problem.
         """
+        from xpu.orchestrator import launch_parameters
+
         name, _, own = kernel.partition(".")
         family = self.settings.families.get(name)
         member = (
@@ -180,12 +182,7 @@ class Finder:
         sizes = self._sizes or "x".join(str(_USUAL_SIZE) for _ in family.problem)
         problem = Problem.parse(family.problem, sizes)
         launch = self._registry.launch_for(family, dialect, member.parameters, problem)
-        known = dict(member.parameters)
-        if launch.block is not None:
-            known["threads"] = launch.block[0] * launch.block[1] * launch.block[2]
-        if launch.dynamic_shared_bytes:
-            known["dynamic_shared_bytes"] = launch.dynamic_shared_bytes
-        return known
+        return {**launch_parameters(launch), **member.parameters}
 
     def _whose(self, target: str) -> Backend | None:
         """Return the backend that is named, else the one whose compiler knows a target."""

@@ -3,6 +3,7 @@
 from xpu.orchestrator.bound import BoundKernel
 from xpu.orchestrator.building import Building, FamilyBuild, chosen_families, write_bundle
 from xpu.orchestrator.calibrator import Calibrator, Measurement
+from xpu.orchestrator.considering import considered, launch_parameters
 from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
@@ -28,8 +29,10 @@ __all__ = [
     "Tuning",
     "availability_of",
     "chosen_families",
+    "considered",
     "considered_by_facts",
     "forced_member",
+    "launch_parameters",
     "pick_backend",
     "settings_for",
     "targets_of",

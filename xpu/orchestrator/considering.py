@@ -89,20 +89,25 @@ def considered(
     facts = KernelFacts() if built is None else built.facts
     candidate = ShapeCandidate.of(
         member.name,
-        {**_taken(launch), **member.parameters},
+        {**launch_parameters(launch), **member.parameters},
         facts.code_hash,
         built.library if isinstance(built, Called) else None,
     )
     known = [KernelFacts()] * len(before) if built is None else [it.facts for it in built.staging]
     staging = [
-        (ShapeCandidate.of(f"staging of {each.preparation.argument}", _taken(each.launch)), facts)
+        (
+            ShapeCandidate.of(
+                f"staging of {each.preparation.argument}", launch_parameters(each.launch)
+            ),
+            facts,
+        )
         for each, facts in zip(before, known, strict=True)
     ]
     return shapes.consider(candidate, facts, staging)
 
 
-def _taken(launch: Launch) -> dict[str, int]:
-    """Return what a launch takes, where it says so."""
+def launch_parameters(launch: Launch) -> dict[str, int]:
+    """Return what a launch takes, where it says so: ``threads``, ``dynamic_shared_bytes``."""
     taken = {}
     if launch.block is not None:
         taken["threads"] = launch.block[0] * launch.block[1] * launch.block[2]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 import types
 from pathlib import Path
 
 import pytest
+
+from xpu.spec import build_cache_directory
 
 NO_TOOLS = types.SimpleNamespace(which=lambda _: None)
 FACTS = """name = "a part"
@@ -18,12 +21,17 @@ max_threads_per_multiprocessor = 64
 
 @pytest.fixture
 def built(xpu, tmp_path: Path) -> dict[str, Path]:
-    """The manifests of two members, as files."""
-    assert xpu("build", "toy", "--out", tmp_path / "out").status == 1  # one does not compile
-    found = {path: tomllib.loads(path.read_text()) for path in (tmp_path / "out").rglob("*.toml")}
-    return {
-        kept["kernel"].partition(".")[2]: path for path, kept in found.items() if "entry" in kept
-    }
+    """The manifests of two members as files, each with its code object."""
+    rows = xpu("build", "toy", "--json").document
+    hashes = {row["code_hash"]: row["member"] for row in rows if row.get("code_hash")}
+    found = {}
+    for path in build_cache_directory().rglob("manifest.toml"):
+        name = hashes.get(tomllib.loads(path.read_text())["code_hash"])
+        if name is not None:
+            found[name] = tmp_path / f"{name}.toml"
+            shutil.copy(path, found[name])
+            shutil.copy(path.with_name("code"), found[name].with_suffix(".code"))
+    return found
 
 
 def test_a_kernel_is_shown_by_name_and_by_file_alike(xpu, built) -> None:

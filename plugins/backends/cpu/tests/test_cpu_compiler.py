@@ -17,7 +17,7 @@ from xpu.spec import Argument, CompiledCode, KernelUnit, Launch
 from xpu_backend_cpu import amx, flags
 from xpu_backend_cpu.backend import CpuBackend
 from xpu_backend_cpu.compiler import CpuCompiler
-from xpu_backend_cpu.toolchain import find_toolchain
+from xpu_backend_cpu.toolchain import Toolchain, find_toolchain
 
 COPY = "XPU_KERNEL { (void)team; ((float *)buffers[1])[0] = ((float *)buffers[0])[sizes[0]]; }"
 is_x86 = platform.machine() == "x86_64"
@@ -88,7 +88,7 @@ def test_absent_footprint_stays_absent_and_the_frame_is_seen(compiler, unit):
     (result,) = compiler.compile([unit(text)], "native", deadline_s=60)
     facts = result.facts
     assert (facts.registers, facts.static_shared_bytes, facts.spill_bytes) == (None, None, None)
-    if compiler.identity.startswith("gcc"):
+    if find_toolchain().reports_stack:
         assert 4800 <= facts.stack_bytes < 6000  # less what lies below the stack pointer
     else:
         assert facts.stack_bytes is None
@@ -199,6 +199,19 @@ def test_refused_tiles_are_switched_off(monkeypatch, tmp_path):
     assert "-mno-amx-tile" not in flags.target_flags(find_toolchain(), "sapphirerapids")
     monkeypatch.setattr(amx, "is_permitted", lambda: True)
     assert not any("amx" in flag for flag in flags.target_flags(find_toolchain(), "native"))
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "reports"),
+    [
+        ("gcc", "9.4.0", True),
+        ("clang", "15.0.7", False),
+        ("clang", "16.0.0", True),
+        ("zig", "22.1.8", False),
+    ],
+)
+def test_who_reports_stack_frames(family, version, reports):
+    assert Toolchain(("cc",), family, version).reports_stack == reports
 
 
 def test_zig_compiles_and_runs_kernels(monkeypatch, tmp_path, open_device):

@@ -116,8 +116,7 @@ class CpuCompiler(Compiler):
 
     def _commands(self, unit: KernelUnit, flags: tuple[str, ...]) -> tuple[list[str], ...]:
         defines = [f"-D{name}={value}" for name, value in unit.defines.items()]
-        # clang before 16 does not know it, and zig's build cache swallows the report.
-        report = ["-fstack-usage"] if self._toolchain.family == "gcc" else []
+        report = ["-fstack-usage"] if self._toolchain.reports_stack else []
         macros = [f"-DXPU_ENTRY={unit.entry}", *defines]
         start = [*self._toolchain.command, *flags]
         fast = _FAST_MATH if unit.fast_math else ()

@@ -27,6 +27,9 @@ from xpu_backend_cpu.process import Processes
 Family = Literal["gcc", "clang", "zig"]
 FIX: Final = "install gcc or clang, or run: pip install ziglang"
 _ANSWER_DEADLINE_S: Final = 30.0
+_FIRST_REPORT: Final = 16
+"""From this clang on stack frames are asked for; with older ones the option was not tried.
+Source of the option: LLVM review D100509."""
 _COMPILER: Final = re.compile(r"gcc|clang|zig")
 _HEEDED: Final = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS")
 """Variables that change which program a compiler's driver starts, or with what options."""
@@ -44,6 +47,12 @@ class Toolchain:
     def identity(self) -> str:
         """Family and version, for instance ``gcc 12.2.0``."""
         return f"{self.family} {self.version}"
+
+    @property
+    def reports_stack(self) -> bool:
+        """Whether ``-fstack-usage`` leaves a report: of zig's the build cache swallows it."""
+        is_new = self.family == "clang" and int(self.version.partition(".")[0]) >= _FIRST_REPORT
+        return self.family == "gcc" or is_new
 
     def macros(self, *flags: str) -> Mapping[str, str]:
         """Return the macros that the compiler predefines under some flags.
