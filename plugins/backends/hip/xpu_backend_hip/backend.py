@@ -1,37 +1,46 @@
-"""The backend ``hip``: clang compiles the dialect `simt` for AMD's GPUs; nothing is run."""
+"""The backend ``hip``: clang compiles the dialect `simt` for AMD's GPUs, their runtime runs it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from xpu.errors import XpuBuildError, XpuLaunchException
 from xpu.model import DeviceFacts
 from xpu.spec import Availability, Backend, Compiler, Device
 
-_RUNS_NONE: Final = "this version builds code for AMD GPUs and runs none"
-
 
 class HipBackend(Backend):
-    """AMD's GPUs, as far as a compiler goes: `availability` says that nothing is run."""
+    """The GPUs that AMD's runtime shows.
+
+    What it needs of ROCm is imported when it is asked for: without it everything else of XPU
+    works, and `availability` says what to install.
+    """
 
     name = "hip"
     dialect = "simt"
+    further_facts = ("max_block_x", "max_block_y", "max_block_z")
+    _needs_compiler = True
 
     def availability(self) -> Availability:
-        """Say that there is no device half, and what to install where there is no compiler."""
+        """Say whether there is a device, and a compiler for it."""
+        from xpu_backend_hip.driver import availability
         from xpu_backend_hip.toolchain import FIX, find_toolchain
 
+        state = availability()
         try:
-            find_toolchain()
+            if self._needs_compiler:
+                find_toolchain()
         except XpuBuildError as error:
-            reason = f"{_RUNS_NONE}; nor is there a compiler: {error}"
-            return Availability(False, reason, f"to compile: {FIX}")
-        return Availability(False, _RUNS_NONE)
+            if state.is_available:
+                return Availability(False, str(error), FIX)
+            reason = f"{state.reason}; nor is there a compiler: {error}"
+            return Availability(False, reason, f"{state.fix}; to compile: {FIX}")
+        return state
 
     def compiler(self) -> Compiler:
-        """Return the compiler half.
+        """Return the compiler half, which needs no device.
 
         Raises
         ------
@@ -53,19 +62,36 @@ class HipBackend(Backend):
 
         return None if generation(target) is None else wave_width(target)
 
+    def code_targets(self, index: int = 0) -> Sequence[str]:
+        """Name the targets whose code a device runs: its own, and those of several parts."""
+        from xpu_backend_hip.facts import target_of
+        from xpu_backend_hip.hardware import runnable
+
+        try:
+            return runnable(target_of(index))
+        except XpuLaunchException as error:
+            raise XpuBuildError(str(error)) from error
+
+    def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
+        """Return the backend as it runs kernels that are built: without a compiler."""
+        made = HipBackend()
+        made._needs_compiler = False
+        return made
+
     def devices(self) -> Sequence[DeviceFacts]:
-        """Return nothing: there is no device half."""
-        return ()
+        """Return the facts of every device, in the runtime's order."""
+        from xpu_backend_hip.facts import all_facts
+
+        return all_facts()
 
     def open(self, index: int = 0) -> Device:
-        """Refuse: there is no device half.
+        """Open a device by number.
 
         Raises
         ------
         XpuLaunchException
-            Always.
+            There is no such device.
         """
-        raise XpuLaunchException(
-            f"backend 'hip' cannot open device {index}: {_RUNS_NONE}; build with "
-            "--target gfx1151 or another, and run on another backend"
-        )
+        from xpu_backend_hip.device import HipDevice
+
+        return HipDevice(index)

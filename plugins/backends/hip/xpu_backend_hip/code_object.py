@@ -41,7 +41,7 @@ def kernel_facts(code: bytes, entry: str, wave_width: int) -> KernelFacts:
     XpuBuildError
         The code object has no such kernel, or one that cannot be served.
     """
-    kernel = next((one for one in _kernels(code) if one.get(".name") == entry), None)
+    kernel = next((one for one in kernels(code) if one.get(".name") == entry), None)
     if kernel is None:
         raise XpuBuildError("the source defines no kernel; begin it with XPU_KERNEL(…) {")
     width = kernel.get(".wavefront_size")
@@ -87,7 +87,14 @@ def _number(kernel: Mapping[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _kernels(code: bytes) -> list[Mapping[str, Any]]:
+def kernels(code: bytes) -> list[Mapping[str, Any]]:
+    """Return what the note says of each kernel, by the note's own names.
+
+    Raises
+    ------
+    XpuBuildError
+        The bytes are no code object.
+    """
     try:
         for section in ELFFile(io.BytesIO(code)).iter_sections():
             if isinstance(section, NoteSection):

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from xpu.errors import XpuBuildError, XpuDeadlineError
+from xpu.errors import XpuBuildError, XpuDeadlineError, XpuError
 from xpu.model import nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, in_tiers, simt_prelude
 from xpu_backend_hip.disassembly import disassembly
@@ -68,16 +68,31 @@ class HipCompiler(Compiler):
         return self._toolchain.identity
 
     def native_target(self) -> str:
-        """Refuse: no device is looked for.
+        """Name the target of device 0, with its features: ``gfx90a:sramecc+:xnack-``.
 
         Raises
         ------
         XpuBuildError
-            Always.
+            There is none.
         """
+        return self._native_target
+
+    @functools.cached_property
+    def _native_target(self) -> str:
+        from xpu_backend_hip.driver import availability
+
+        state = availability()
+        reason = state.reason
+        if state.is_available:
+            from xpu_backend_hip.facts import target_of
+
+            try:
+                return target_of(0)
+            except XpuError as error:
+                reason = str(error)
         raise XpuBuildError(
-            "this version builds code for AMD GPUs and runs none, so it knows no device to "
-            "compile for; name a target, for instance --target gfx1151"
+            f"there is no device to compile for: {reason}; name a target, for instance "
+            "--target gfx1151"
         )
 
     def knows(self, target: str) -> bool:
