@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -53,3 +54,27 @@ def notes() -> Callable[[Path], Mapping[str, int]]:
         return {key: int(value) for key, value in found}
 
     return read
+
+
+@pytest.fixture(scope="session")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Make a machine with a stub for its runtime."""
+    sys.path.insert(0, str(Path(__file__).parent / "stub"))
+    try:
+        import hip_stub
+    except ImportError as error:
+        pytest.skip(f"the stub is described by hip-python's constants: {error}")
+    finally:
+        sys.path.remove(str(Path(__file__).parent / "stub"))
+
+    def make(architecture: str = "gfx1151", own: dict[int, int] | None = None) -> Path:
+        directory = tmp_path_factory.mktemp("machine")
+        try:
+            hip_stub.install(directory, architecture)
+        except (ImportError, LookupError) as error:
+            pytest.skip(f"the stub cannot be made: {error}")
+        hip_stub.describe(directory, architecture, own)
+        return directory
+
+    make.hip_stub = hip_stub
+    return make

@@ -1,4 +1,4 @@
-"""The HIP backend against the kit: its compiler half, and that it says that there is no other."""
+"""The HIP backend against the kit; without a GPU its compiler half alone."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 
 from xpu.errors import XpuBuildError
 from xpu.spec import Argument, CompiledCode, KernelUnit, simt_prelude
-from xpu_backend_hip import process
+from xpu_backend_hip import driver, process
 
 PLAIN = "XPU_KERNEL(xpu::global<int> y) { y[xpu::thread()] = 1; }"
 LARGE = """XPU_KERNEL(xpu::global<int> y) {
@@ -227,8 +227,9 @@ def test_the_fingerprint_rests_on_flags_prelude_and_maker(compiler, monkeypatch)
     assert compiler.fingerprint("gfx1151") != before
 
 
-def test_a_target_has_to_be_named(compiler) -> None:
-    with pytest.raises(XpuBuildError, match=r"runs none.*name a target.*--target gfx1151"):
+def test_without_a_device_a_target_has_to_be_named(compiler, monkeypatch) -> None:
+    monkeypatch.setattr(driver, "library", lambda: ("", "it is not there"))
+    with pytest.raises(XpuBuildError, match=r"not here: it is not th.*name a target.*gfx1151"):
         compiler.native_target()
 
 

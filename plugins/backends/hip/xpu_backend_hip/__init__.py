@@ -1,1 +1,1 @@
-"""AMD's GPUs as a backend of XPU: clang compiles the dialect `simt`. Nothing is run yet."""
+"""AMD's GPUs as a backend of XPU: clang compiles the dialect `simt`, HIP runs it."""

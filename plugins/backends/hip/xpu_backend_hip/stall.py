@@ -55,7 +55,7 @@ class Stall:
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        self._let_go()
+        self._let_go(is_late=False)
 
     def pause(self, stream: int, duration_ns: int) -> None:
         """Queue a pause, by the host's clock. The device is current."""
@@ -72,15 +72,15 @@ class Stall:
         self._context.quietly(lambda hip: hip.hipFree(self._word))
 
     def _too_late(self) -> None:
-        self.was_late = self._let_go()
+        self._let_go(is_late=True)
 
-    def _let_go(self) -> bool:
-        """Release the stream if it is held; say whether it was."""
+    def _let_go(self, *, is_late: bool) -> None:
+        """Release the stream if it is held."""
         with self._lock:
-            was_held, self._is_held = self._is_held, False
-        if was_held:
-            self._post(self._semaphore)
-        return was_held
+            if self._is_held:
+                # Before the stream goes: whoever waits for it looks at this next.
+                self.was_late, self._is_held = is_late, False
+                self._post(self._semaphore)
 
 
 def _address(function: Any) -> int:

@@ -28,6 +28,8 @@ _NON_BLOCKING: Final = 0x1
 _LEAST_SCALE: Final = 0.5
 _MOST_SCALE: Final = 2.0
 """Allowed host seconds per event second. Source: design, "Timing"."""
+_MOST_LATE: Final = 3
+"""Replays in succession that were late: then this runtime does not queue a graph behind a hold."""
 _TOLD_APART: Final = 0.01
 """Scales nearer to 1 are taken to be 1: a calibration of milliseconds cannot tell them apart."""
 
@@ -57,6 +59,7 @@ class EventTimer(TimerTier):
         self._lock = threading.Lock()
         self._counts = {"brackets": 0, "host_bound": 0, "not_captured": 0}
         self._last_cause = ""
+        self._late_replays = 0
         self._scale: float | None = None
         self._own_ns: dict[Way, float] = {}
         with context.current() as hip:
@@ -154,12 +157,16 @@ class EventTimer(TimerTier):
     def _read(self, stream: int, launches: Launches) -> float:
         if self._way == "replay" and stream == self.stream:
             try:
-                return self._bracket("replay", stream, launches)
+                read_ns = self._bracket("replay", stream, launches)
+                self._late_replays = 0
+                return read_ns
             except NotCaptured as cause:
                 self._counts["not_captured"] += 1
                 self._last_cause = str(cause)
             except HostBound:
-                self._way = "queue"  # this runtime may not queue graphs behind a hold
+                self._late_replays += 1
+                if self._late_replays == _MOST_LATE:
+                    self._way = "queue"
                 raise
         return self._bracket("queue", stream, launches)
 

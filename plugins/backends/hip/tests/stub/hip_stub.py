@@ -18,8 +18,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xpu.errors import XpuBuildError
 from xpu.spec import CompiledCode, Compiler, KernelUnit
 from xpu_backend_emulator.compiler import EmulatorCompiler
@@ -64,6 +62,15 @@ SIDES = {
     "MaxGridDimY": 65535,
     "MaxGridDimZ": 65535,
 }
+
+ADD = """
+XPU_KERNEL(xpu::global<const float> a, xpu::global<float> y, int64_t n)
+{
+    const int64_t i = xpu::block_x() * 32 + xpu::thread();
+    if (i < n) y[i] = y[i] + a[i];
+}
+"""
+OUTSIDE = ADD.replace("if (i < n)", "").replace("y[i] = y[i]", "y[i + n] = y[i]")
 
 
 def install(directory: Path, architecture: str = "gfx1151") -> Path:
@@ -186,19 +193,6 @@ class TwinCompiler(Compiler):
 
 def usable(code: Any) -> bool:
     return isinstance(code, CompiledCode)
-
-
-class GpuArray:
-    """An array in the runtime's memory as torch and CuPy for ROCm describe theirs."""
-
-    def __init__(self, array: np.ndarray[Any, Any], device: Any) -> None:
-        self.held = device.from_host(array)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        typestr = np.dtype(self.held.dtype).str
-        place = (self.held.address, False)
-        return {"shape": self.held.shape, "typestr": typestr, "data": place, "version": 3}
 
 
 class StubbedHip(HipBackend):
