@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hip_stub
 import pytest
 
 from xpu.spec import CompiledCode, KernelUnit
@@ -54,6 +53,8 @@ class Stub:
 
 @pytest.fixture(scope="session")
 def machine() -> Path:
+    import hip_stub  # only such a process finds it
+
     return Path(os.environ[hip_stub.DIRECTORY_VARIABLE])
 
 
@@ -77,6 +78,8 @@ def opened(stub: Stub) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Compile a kernel's text for the device, once, and return the file with its code."""
+    import hip_stub
+
     compiler = hip_stub.StubbedHip().compiler()
     target = compiler.native_target()
     directory = tmp_path_factory.mktemp("code")
@@ -98,4 +101,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture
 def add(opened: Any, built: Callable[[str], Path]) -> Any:
     """Return the kernel ``y += a`` on the open device."""
+    import hip_stub
+
     return opened.load(built(hip_stub.ADD), "kernel_under_test")
