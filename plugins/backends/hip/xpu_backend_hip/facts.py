@@ -13,6 +13,7 @@ from xpu.model import DeviceFacts
 from xpu_backend_hip.calls import Calls
 from xpu_backend_hip.driver import bindings, checked, device_count, started, version_text
 from xpu_backend_hip.hardware import Hardware, hardware_of
+from xpu_backend_hip.matrices import matrix_shapes
 from xpu_backend_hip.sysfs import Sysfs, driver_version
 
 _ATTRIBUTES: Final[Mapping[str, str]] = {
@@ -76,6 +77,7 @@ def facts_of(index: int) -> DeviceFacts:
         uuid=_uuid(hip, index),
         driver_version=f"HIP {version_text(version)}, {driver_version()}",
         memory_bytes=checked(hip.hipDeviceTotalMem(index), what),
+        matrix_shapes=matrix_shapes(architecture) or None,
         further={name: size for name, size in further.items() if size},
         **figures,
     )

@@ -164,6 +164,8 @@ def test_the_facts_are_cleaned_ones(opened) -> None:
     assert facts.max_blocks_per_multiprocessor is None
     assert facts.last_level_cache_bytes is None, "the runtime knows the L2 alone"
     assert facts.further["max_block_z"] == 1024
+    assert facts.matrix_shapes == StubbedHip().compiler().matrix_shapes("gfx1151")
+    assert facts.matrix_shapes
     assert facts == facts_of(0)
     assert opened.identity()["device"] == facts.uuid
     with pytest.raises(XpuLaunchException, match=r"has 1 devices, numbers from 0; asked for 4"):
