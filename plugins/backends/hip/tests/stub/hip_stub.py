@@ -16,15 +16,16 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from xpu.errors import XpuBuildError
 from xpu.spec import CompiledCode, Compiler, KernelUnit
 from xpu_backend_emulator.compiler import EmulatorCompiler
 from xpu_backend_emulator.toolchain import find_toolchain as find_host_toolchain
 from xpu_backend_hip.backend import HipBackend
+from xpu_backend_hip.compiler import HipCompiler
 from xpu_backend_hip.driver import bindings
 from xpu_backend_hip.targets import wave_width
+from xpu_backend_hip.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
 DIRECTORY_VARIABLE = "XPU_HIP_STUB"
@@ -153,29 +154,26 @@ def fnv(code: bytes) -> int:
     return found
 
 
-class TwinCompiler(Compiler):
+class TwinCompiler(HipCompiler):
     """The compiler half, and beside each code object its twin for the host."""
 
-    def __init__(self, own: Compiler, directory: Path) -> None:
-        self._own = own
+    def __init__(self, directory: Path) -> None:
+        super().__init__(find_toolchain())
         self._directory = directory
-
-    @property
-    def identity(self) -> str:
-        return self._own.identity
-
-    def native_target(self) -> str:
-        return self._own.native_target()
 
     def fingerprint(self, target: str) -> str:
         # A build of another directory has its twins there.
-        return f"{self._own.fingerprint(target)}; twins in {self._directory}"
+        return f"{super().fingerprint(target)}; twins in {self._directory}"
 
     def compile(
         self, units: Sequence[KernelUnit], target: str, *, deadline_s: float
     ) -> Sequence[CompiledCode | XpuBuildError]:
-        made = self._own.compile(units, target, deadline_s=deadline_s)
-        pairs = [(unit, code) for unit, code in zip(units, made, strict=True) if usable(code)]
+        made = super().compile(units, target, deadline_s=deadline_s)
+        pairs = [
+            (unit, code)
+            for unit, code in zip(units, made, strict=True)
+            if isinstance(code, CompiledCode)
+        ]
         width = wave_width(target)
         host = EmulatorCompiler(find_host_toolchain(), width)
         twins = host.compile([unit for unit, _ in pairs], f"wave{width}", deadline_s=deadline_s)
@@ -191,12 +189,8 @@ class TwinCompiler(Compiler):
         Path(file.name).rename(self._directory / "kernels" / f"{fnv(code):016x}.so")
 
 
-def usable(code: Any) -> bool:
-    return isinstance(code, CompiledCode)
-
-
 class StubbedHip(HipBackend):
     """The backend, with a compiler half that makes twins; the device half is as it is."""
 
     def compiler(self) -> Compiler:
-        return TwinCompiler(super().compiler(), Path(os.environ[DIRECTORY_VARIABLE]))
+        return TwinCompiler(Path(os.environ[DIRECTORY_VARIABLE]))
