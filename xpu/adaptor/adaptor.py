@@ -12,6 +12,7 @@ from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import BuildCache
 from xpu.adaptor.deadline import compile_deadline_s
 from xpu.adaptor.recipe import Recipe, explained, joined, units_of
+from xpu.adaptor.tier_report import TierReport
 from xpu.adaptor.units import (
     kernel_name,
     member_unit,
@@ -54,6 +55,7 @@ class Adaptor:
         self._compiler: Compiler | None = None
         # A compiler that fails, or hangs to its deadline, would do so for every problem.
         self._failed: dict[str, XpuBuildError] = {}
+        self._tiers = TierReport()
 
     @property
     def compiler(self) -> Compiler:
@@ -82,6 +84,7 @@ class Adaptor:
         recipes = self.recipes(family, members, target)
         units = units_of(recipes)
         results = dict(zip(map(id, units), self.made(units, target), strict=True))
+        self._tiers.say(results.values())
         made = self._together(family, members, recipes, results)
         return {name: result for name, result in made.items() if result is not None}
 

@@ -10,6 +10,7 @@ from xpu.errors import XpuBuildError
 
 if TYPE_CHECKING:
     from xpu.adaptor import Built, Called
+    from xpu.model import Operation
     from xpu.orchestrator import FamilyBuild
 
 Row = dict[str, Any]
@@ -123,6 +124,12 @@ def _member_figures(result: Built | Called) -> Row:
     return {"status": f"calls {result.entry}", "library": result.library, "note": result.missing}
 
 
+def _named(operation: Operation) -> str:
+    """Return an operation with its tier, where that is another than an instruction's."""
+    is_plain = operation.tier == "native" and not operation.is_shape
+    return operation.instruction if is_plain else f"{operation.instruction} {operation.tier}"
+
+
 def _figures(built: Built) -> Row:
     facts = built.manifest.footprint
     return {
@@ -131,7 +138,7 @@ def _figures(built: Built) -> Row:
         "spill_bytes": facts.spill_bytes,
         "static_shared_bytes": facts.static_shared_bytes,
         "stack_bytes": facts.stack_bytes,
-        "operations": [operation.instruction for operation in built.manifest.operations],
+        "operations": [_named(operation) for operation in built.manifest.operations],
         "code_hash": built.manifest.code_hash,
         "compiler": built.manifest.compiler,
     }

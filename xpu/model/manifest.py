@@ -31,9 +31,12 @@ class Operation:
     Attributes
     ----------
     instruction
-        As the compiler writes it; of a tile made in software, what it multiplies.
+        As the compiler writes it; or the shape of matrices that the source multiplies, as
+        `MatrixShape` writes it.
     tier
-        ``native``: the part has it in one instruction; ``software``: others stand for it.
+        ``native``: by the part's own instructions; ``software``: others stand for it;
+        ``demoted``: so too, though the part has the shape, for the kernel uses it together with
+        one that the part has not.
     places
         How often it stands in the code; absent where nobody counted.
     """
@@ -41,6 +44,11 @@ class Operation:
     instruction: str
     tier: str = "native"
     places: int | None = None
+
+    @property
+    def is_shape(self) -> bool:
+        """Whether it is a shape of matrices, and no instruction."""
+        return "->" in self.instruction
 
 
 @attrs.frozen

@@ -90,8 +90,8 @@ def in_tiers(
         left = [shape for shape in left if (shape.m, shape.n) not in straddling]
     groups = ", ".join(f"{m}x{n}" for m, n in sorted(straddling))
     raise XpuBuildError(
-        f"matrices of {groups} are of two tiers, in which shapes are used depends on the tier; use "
-        "the same shapes in both"
+        f"matrices of {groups} are of two tiers: which shapes the source uses depends on the tier "
+        "that it gets; use the same ones in both"
     )
 
 

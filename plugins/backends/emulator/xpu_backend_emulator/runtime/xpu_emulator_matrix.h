@@ -59,7 +59,7 @@ template <class T, int M, int N, int K> struct native_product {
         for (int i = 0; i < C::count; ++i)
             for (int w = 0; w < A::count; ++w) {
                 operand<T> left, right;
-                left.take(exchange(a.word[w], C::row(i) XPU_SITE_PASSED));
+                left.take(simt::exchange(a.word[w], C::row(i) XPU_SITE_PASSED));
                 right.take(b.word[w]);
                 c.at(i) = operand<T>::multiplied(left, right, c.at(i));
             }
