@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -212,6 +214,22 @@ def test_refused_tiles_are_switched_off(monkeypatch, tmp_path):
 )
 def test_who_reports_stack_frames(family, version, reports):
     assert Toolchain(("cc",), family, version).reports_stack == reports
+
+
+def test_code_is_disassembled_without_places(compiler, unit, tmp_path, monkeypatch):
+    (result,) = compiler.compile([unit(COPY)], "native", deadline_s=60)
+    (tmp_path / "code").write_bytes(result.code)
+    if shutil.which("objdump"):
+        text = compiler.disassembly(tmp_path / "code", "kernel_under_test")
+        assert "ret" in text
+        assert not re.search(r"^ *[0-9a-f]+:", text, re.MULTILINE)
+        (tmp_path / "other").write_bytes(b"nothing")
+        with pytest.raises(XpuBuildError, match="objdump gave exit status"):
+            compiler.disassembly(tmp_path / "other", "kernel_under_test")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(XpuBuildError, match="there is no objdump; install binutils"):
+        compiler.disassembly(tmp_path / "code", "kernel_under_test")
+    assert "kernel_under_test" in result.listing
 
 
 def test_zig_compiles_and_runs_kernels(monkeypatch, tmp_path, open_device):

@@ -112,3 +112,27 @@ def test_a_kernel_that_writes_what_the_design_reads_fails_by_name(compiler, unit
     error = compiled(compiler, unit, "y[0] = 1; x[n] = y[1] + x[1];", "sm_90")
     assert isinstance(error, XpuBuildError)
     assert str(error).startswith("family.member, target sm_90: the design only reads 'x', and")
+
+
+def test_code_is_disassembled_without_places(compiler, unit, vendor, tmp_path) -> None:
+    vendor("nvdisasm", "--version")
+    code = compiled(compiler, unit, "y[n] = x[n] + 1;", "sm_90")
+    (tmp_path / "code").write_bytes(code.code)
+    text = compiler.disassembly(tmp_path / "code", "kernel_under_test")
+    assert "FADD" in text
+    assert "/*0000*/" not in text
+    assert "FADD" not in code.listing
+    assert ".visible .entry kernel_under_test" in code.listing
+
+
+def test_what_is_no_code_is_refused_by_the_disassembler(compiler, vendor, tmp_path) -> None:
+    vendor("nvdisasm", "--version")
+    (tmp_path / "code").write_bytes(b"nothing")
+    with pytest.raises(XpuBuildError, match="nvdisasm gave exit status"):
+        compiler.disassembly(tmp_path / "code", "kernel_under_test")
+
+
+def test_without_a_disassembler_what_installs_it_is_said(compiler, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("xpu_backend_cuda.disassembly._found", lambda: None)
+    with pytest.raises(XpuBuildError, match="pip install nvidia-cuda-nvdisasm"):
+        compiler.disassembly(tmp_path / "code", "kernel_under_test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from xpu.errors import XpuBuildError
@@ -78,3 +79,39 @@ def test_the_dot_product_of_a_part_is_named(compiler, unit) -> None:
     for target in ("gfx90a", "gfx942"):
         assert len(names[target]) == 1
         assert names[target][0].startswith("v_dot4")
+
+
+@pytest.fixture
+def disassembled(compiler, tmp_path):
+    """Disassemble with a script in the place of the tool beside clang."""
+
+    def go(script: str) -> str:
+        tool = tmp_path / "llvm-objdump"
+        tool.write_text(f"#!/bin/sh\n{script}\n")
+        tool.chmod(0o700)
+        toolchain = attrs.evolve(compiler._toolchain, command=(str(tmp_path / "clang"),))
+        text: str = type(compiler)(toolchain).disassembly(tmp_path / "code", "kernel_under_test")
+        return text
+
+    return go
+
+
+def test_code_is_disassembled_without_places(disassembled) -> None:
+    # Source: what llvm-objdump 22 writes of code for gfx1151.
+    text = disassembled(
+        "printf '%s\\n' 'code: file format elf64-amdgpu' 'Disassembly of section .text:' "
+        "'<kernel_under_test>:' '\ts_endpgm    // 000000001700: BFB00000'"
+    )
+    assert text.split() == ["<kernel_under_test>:", "s_endpgm"]
+
+
+def test_a_disassembler_that_does_not_know_the_part_is_said(disassembled, compiler) -> None:
+    release = compiler._toolchain.version.partition(".")[0]
+    with pytest.raises(XpuBuildError, match=rf"unknown part; install llvm-{release}, or ROCm"):
+        disassembled("echo unknown part; exit 3")
+
+
+def test_the_assembly_is_kept(compiler, unit) -> None:
+    listing = compiled(compiler, unit, "y[n] = x[n] + 1;", "gfx1151").listing
+    assert "v_add_f32" in listing or "s_add_f32" in listing
+    assert ".amdhsa_kernel kernel_under_test" in listing
