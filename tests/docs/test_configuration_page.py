@@ -18,7 +18,7 @@ from xpu.orchestrator import settings_for
 from xpu.registry import Registry
 from xpu.settings import Settings
 from xpu.settings.files import shipped_directory
-from xpu.settings.tables import FAMILY, MEMBER, POLICY, PROBE, ROUTE, RULE
+from xpu.settings.tables import FAMILY, MEMBER, POLICY, PROBE, ROUTE, RULE, UNLOWERED
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_the_schemas_for_editors_agree(page, root: Path) -> None:
 @pytest.mark.parametrize(
     ("heading", "keys"),
     [
-        ("families.toml", {*FAMILY.keys, *MEMBER.keys, *ROUTE.keys}),
+        ("families.toml", {*FAMILY.keys, *MEMBER.keys, *ROUTE.keys, *UNLOWERED.keys}),
         ("rules.toml", set(RULE.keys)),
         ("buckets.toml", set(POLICY.keys)),
         ("probes.toml", set(PROBE.keys)),

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from xpu.adaptor.constants import constant
 from xpu.adaptor.launch_sites import FoundSite
-from xpu.errors import XpuBuildError
-from xpu.model import Declarations, LaunchSite
+from xpu.errors import XpuBuildError, XpuConfigError
+from xpu.expressions import constant
+from xpu.model import Declarations, LaunchSite, Value
 
 
 @attrs.frozen
@@ -96,10 +96,10 @@ def _most_threads(
     kernel: str, declared: Declarations, parameters: Mapping[str, int], wave_width: int | None
 ) -> int | None:
     if declared.max_threads is not None:
-        return constant(declared.max_threads, parameters, f"{kernel}: occupancy in threads")
+        return _constant(declared.max_threads, parameters, f"{kernel}: occupancy in threads")
     if declared.max_waves is None:
         return None
-    waves = constant(declared.max_waves, parameters, f"{kernel}: occupancy in waves")
+    waves = _constant(declared.max_waves, parameters, f"{kernel}: occupancy in waves")
     if wave_width is None:
         raise XpuBuildError(
             f"{kernel}: occupancy of {waves} waves: nobody says how wide a wave of the target is; "
@@ -120,7 +120,7 @@ def wave_of(
     """
     if declared.wave is None:
         return of_target
-    width = constant(declared.wave, parameters, f"{kernel}: width of a wave")
+    width = _constant(declared.wave, parameters, f"{kernel}: width of a wave")
     if of_target is not None and width != of_target:
         raise XpuBuildError(
             f"{kernel}: its indexing assumes waves of {width} lanes, as it declares, and the "
@@ -128,3 +128,10 @@ def wave_of(
             'with unlowered and gate = "no-code"'
         )
     return width
+
+
+def _constant(value: Value, parameters: Mapping[str, int], what: str) -> int:
+    try:
+        return constant(value, parameters)
+    except XpuConfigError as error:
+        raise XpuBuildError(f"{what}: {error}") from None

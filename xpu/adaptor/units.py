@@ -9,8 +9,10 @@ from typing import Final
 
 import attrs
 
+from xpu.adaptor.lane_literals import literal_lanes
 from xpu.adaptor.launch_sites import member_sites, preparation_sites
 from xpu.adaptor.pinning import pinned_block, sites_of, wave_of
+from xpu.errors import XpuBuildError
 from xpu.model import Constant, Declarations, Family, LaunchSite, Member
 from xpu.registry import bare
 from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
@@ -120,6 +122,12 @@ def _declared(
 ) -> KernelUnit:
     """Return a unit with its block pinned, and with what is declared of its code."""
     width = wave_of(unit.kernel, declared, parameters, wave_width)
+    assumes_none = wave_width is None or declared.wave is not None
+    if not assumes_none and (found := literal_lanes(unit.text, unit.includes)):
+        raise XpuBuildError(
+            f"{unit.kernel}: it declares no width of a wave, and assumes one: {found}; write "
+            "xpu::wave_width, or declare @wave(width=…)"
+        )
     pinned = pinned_block(unit.kernel, sites, declared, parameters, width)
     defines = dict(unit.defines)
     if pinned.max_threads is not None:

@@ -6,6 +6,7 @@ absent, logic is Kleene's, and nothing here ever raises while it evaluates. `set
 expressions when a file is read, the filter joins them into one function per rule set.
 """
 
+from xpu.expressions.constant import constant, constant_expression
 from xpu.expressions.emitter import Emitter, Load, Value, compile_source
 from xpu.expressions.expression import Expression
 from xpu.expressions.grammar import LARGEST, MAX_DEPTH, MAX_LENGTH, number_or_absent
@@ -22,5 +23,7 @@ __all__ = [
     "Names",
     "Value",
     "compile_source",
+    "constant",
+    "constant_expression",
     "number_or_absent",
 ]

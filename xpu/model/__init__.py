@@ -12,7 +12,7 @@ from xpu.model.facts import (
 from xpu.model.family import BucketPolicy, Constant, Family, ProbePlan, Route, Rule
 from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, LaunchSite, Manifest, Operation
 from xpu.model.matrix import MATRIX_SUMS, MatrixShape
-from xpu.model.member import Member
+from xpu.model.member import MEMBER_PARAMETERS, Member
 from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
 from xpu.model.problem import Problem
@@ -27,6 +27,7 @@ __all__ = [
     "LOWERING_GATES",
     "MANIFEST_SCHEMA",
     "MATRIX_SUMS",
+    "MEMBER_PARAMETERS",
     "BucketPolicy",
     "BufferAccess",
     "Calibration",

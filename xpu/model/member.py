@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
 from xpu.model._facts import frozen_mapping
+
+MEMBER_PARAMETERS: Final = frozenset({"threads", "dynamic_shared_bytes", "index_bits"})
+"""Parameters that any member may set, whatever its design."""
 
 
 @attrs.frozen

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from xpu.errors import XpuConfigError
+from xpu.expressions import Expression, Names, constant_expression
+from xpu.model import MEMBER_PARAMETERS, nearest
 from xpu.spec.backend import Backend
 from xpu.spec.design import Design, KernelSource
 from xpu.spec.probe import Probe
@@ -80,10 +83,35 @@ def _checked(hook: str, item: object) -> object:
     for attribute in sequences:
         _texts(getattr(item, attribute, None), f"{_where(hook, item)}: {attribute}")
     if isinstance(item, Design):
+        _check_declared(item, _where(hook, item))
         _texts(item.dialects(), f"{_where(hook, item)}: dialects()")
     if isinstance(item, KernelSource):
         _check_added(item, _where(hook, item))
     return item
+
+
+def _check_declared(design: Design, where: str) -> None:
+    """Check that what decorators declare is constant for a member, and can be read."""
+    declared = design.declared
+    allowed = MEMBER_PARAMETERS.union(design.parameters)
+    for name in ("max_threads", "max_waves", "wave"):
+        value = getattr(declared, name)
+        if value is not None:
+            try:
+                constant_expression(value, allowed)
+            except XpuConfigError as error:
+                raise TypeError(f"{where}: declared {name}: {error}") from None
+    names = Names(device=(), kernel=(), member=allowed, problem=())
+    for text in declared.requires:
+        try:
+            Expression(text, names)
+        except XpuConfigError as error:
+            raise TypeError(f"{where}: @requires: {error}") from None
+    for member in declared.members:
+        for parameter in member.parameters.keys() - allowed:
+            raise TypeError(
+                f"{where}: @instantiate({member.name!r}): {nearest(parameter, allowed)}"
+            )
 
 
 def _check_added(source: KernelSource, where: str) -> None:

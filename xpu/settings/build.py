@@ -12,6 +12,7 @@ from xpu.errors import XpuConfigError
 from xpu.expressions import Names
 from xpu.model import (
     DEVICE_FACT_NAMES,
+    MEMBER_PARAMETERS,
     BucketPolicy,
     Family,
     Member,
@@ -19,7 +20,14 @@ from xpu.model import (
     Problem,
     nearest,
 )
-from xpu.settings.formulas import CORE_PARAMETERS, checked, hold_for
+from xpu.settings.declared import (
+    KEYS,
+    check_declared,
+    declarations,
+    place_of,
+    requirements,
+)
+from xpu.settings.formulas import checked, hold_for
 from xpu.settings.merge import Entry, FamilyEntry
 from xpu.settings.places import Place, shown
 from xpu.spec.design import Design
@@ -97,10 +105,11 @@ def build_families(
             # What a family has of another is checked once.
             members = (entry.values["design"], *map(id, entry.members.values()))
             same = (*members, *entry.values.get("requires", ()))
+            check_declared(entry, _parameters(entry, vocabulary))
             if same not in looked_at:
                 looked_at.add(same)
                 _check_members(entry, vocabulary)
-            families[name] = _family(name, entry)
+            families[name] = _family(name, entry, vocabulary.designs[entry.values["design"]])
     return families, dormant
 
 
@@ -194,16 +203,24 @@ def _check_against_design(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
     _check_constants(entry, design)
 
 
+def _parameters(entry: FamilyEntry, vocabulary: Vocabulary) -> frozenset[str]:
+    """Return what a member of a family may set."""
+    return MEMBER_PARAMETERS.union(vocabulary.designs[entry.values["design"]].parameters)
+
+
 def _check_members(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
     design = vocabulary.designs[entry.values["design"]]
     dialects = _CORE_DIALECTS | vocabulary.dialects
-    parameters = CORE_PARAMETERS.union(design.parameters)
+    parameters = _parameters(entry, vocabulary)
     for member in entry.members.values():
         _known(member.values.get("dialects", ()), dialects, member.place("dialects"))
         for key in member.values.keys() - {"name", "dialects"} - parameters:
             _known([key], parameters, member.place(key))
     names = Names(device=_NOTHING, kernel=_NOTHING, member=parameters, problem=_NOTHING)
     hold_for(entry.values.get("requires", ()), entry, entry.members.values(), names)
+    if design.declared.requires:
+        said = place_of(design, *entry.path)
+        hold_for(design.declared.requires, said, entry.members.values(), names)
 
 
 def _check_constants(entry: FamilyEntry, design: Design) -> None:
@@ -215,9 +232,12 @@ def _check_constants(entry: FamilyEntry, design: Design) -> None:
         raise entry.place("constants").error(problem)
 
 
-def _family(name: str, entry: FamilyEntry) -> Family:
+def _family(name: str, entry: FamilyEntry, design: Design) -> Family:
     members = tuple(_member(member.values) for member in entry.members.values())
-    return Family(name, members=members, **_tuples(entry.values))
+    values = {key: value for key, value in entry.values.items() if key not in KEYS}
+    values["requires"] = requirements(design, values.get("requires", ()))
+    declared = declarations(entry.values)
+    return Family(name, members=members, declared=declared, **_tuples(values))
 
 
 def _member(values: Mapping[str, Any]) -> Member:

@@ -11,9 +11,6 @@ from xpu.model import Rule
 from xpu.settings.merge import Entry
 from xpu.settings.places import Place, shown
 
-CORE_PARAMETERS: Final = frozenset({"threads", "dynamic_shared_bytes", "index_bits"})
-"""Parameters that any member may set, whatever its design."""
-
 _ANY: Final = Names()
 
 

@@ -105,6 +105,39 @@ class Constant(Kind):
 
 
 @attrs.frozen
+class Flag(Kind):
+    """True or false."""
+
+    wanted: str = "true or false"
+
+    def check(self, value: Any, place: Place) -> None:
+        """Check the type."""
+        if not isinstance(value, bool):
+            raise self.refused(value, place)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the kind as JSON Schema."""
+        return {"type": "boolean"}
+
+
+@attrs.frozen
+class Count(Kind):
+    """A whole number of 1 or more, or an expression that is one for each member."""
+
+    wanted: str = "a whole number of 1 or more, or an expression over member.* in quotes"
+
+    def check(self, value: Any, place: Place) -> None:
+        """Check type and range; what an expression may name is checked once all is read."""
+        is_count = type(value) is int and 1 <= value <= LARGEST
+        if not is_count and (not isinstance(value, str) or not value):
+            raise self.refused(value, place)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the kind as JSON Schema."""
+        return {"type": ["integer", "string"], "minimum": 1, "maximum": LARGEST, "minLength": 1}
+
+
+@attrs.frozen
 class Formula(Kind):
     """An expression; a number is one too. What it may name is checked once all is read."""
 

@@ -15,6 +15,7 @@ from xpu.errors import XpuConfigError
 from xpu.expressions import Names
 from xpu.model import (
     KERNEL_FACT_NAMES,
+    MEMBER_PARAMETERS,
     BucketPolicy,
     Family,
     ProbePlan,
@@ -22,8 +23,9 @@ from xpu.model import (
     nearest,
 )
 from xpu.settings.build import Vocabulary, build_buckets, build_families, build_probes
+from xpu.settings.declared import take_shapes
 from xpu.settings.files import BASE_VARIABLE, Config, Layer, base_file, layers, read
-from xpu.settings.formulas import CORE_PARAMETERS, build_rules
+from xpu.settings.formulas import build_rules
 from xpu.settings.like import completed, take_others
 from xpu.settings.merge import Merged
 from xpu.settings.routes import build_routes
@@ -112,7 +114,7 @@ def load_settings(
     vocabulary = vocabulary or Vocabulary()
     environ = os.environ if environ is None else environ
     read_from = layers(config, plugin_files, environ, resolved=resolved)
-    merged = _merged(read_from)
+    merged = _merged(read_from, vocabulary)
     buckets = build_buckets(merged.buckets)
     families, dormant = build_families(merged.families, buckets, vocabulary)
     routed, asleep = build_routes(merged.families, families, dormant, vocabulary)
@@ -127,12 +129,13 @@ def load_settings(
     )
 
 
-def _merged(read_from: Iterable[Layer]) -> Merged:
+def _merged(read_from: Iterable[Layer], vocabulary: Vocabulary) -> Merged:
     merged = Merged()
     for layer in read_from:
         merged.add((file, read(file)) for file in layer)
         take_others(merged.families)
     merged.families = completed(merged.families)
+    take_shapes(merged.families, vocabulary.designs)
     merged.complete()
     return merged
 
@@ -153,7 +156,7 @@ def shipped_rules() -> tuple[Rule, ...]:
 @functools.cache
 def _base_rules(directory: str) -> tuple[Rule, ...]:
     file = base_file("rules.toml", {BASE_VARIABLE: directory})
-    return build_rules(_merged([[file]]).rules)
+    return build_rules(_merged([[file]], Vocabulary()).rules)
 
 
 def _names(merged: Merged, vocabulary: Vocabulary) -> Names:
@@ -162,6 +165,6 @@ def _names(merged: Merged, vocabulary: Vocabulary) -> Names:
     return Names(
         device=vocabulary.device_facts,
         kernel=KERNEL_FACT_NAMES,
-        member=CORE_PARAMETERS.union(_SHIPPED_PARAMETERS, *(it.parameters for it in designs)),
+        member=MEMBER_PARAMETERS.union(_SHIPPED_PARAMETERS, *(it.parameters for it in designs)),
         problem=_SHIPPED_SIZES.union(*sizes, *(it.problem for it in designs)),
     )

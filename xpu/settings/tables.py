@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from xpu.model import LOWERING_GATES
 from xpu.settings.kinds import (
     Constant,
+    Count,
     Entries,
+    Flag,
     Formula,
     Key,
     Kind,
@@ -54,6 +57,31 @@ ROUTE: Final = Table(
     }
 )
 
+_ITEM: Final = Key(_TEXT, "The plan item that tracks it.", True)
+_OF_MEMBERS: Final = Key(
+    ListOf(NAME, least=1),
+    "Of which members, or `prepare` for the weight preparation; of any when absent.",
+)
+
+UNLOWERED: Final = Table(
+    {
+        "item": _ITEM,
+        "backend": Key(NAME, "The backend that does not lower it as it should.", True),
+        "gate": Key(Text(choices=LOWERING_GATES), "The gate that is tracked; no-code if absent."),
+        "targets": Key(ListOf(_TEXT, least=1), "For which targets; for each when absent."),
+        "members": _OF_MEMBERS,
+    }
+)
+
+UNBOUNDED: Final = Table({"item": _ITEM, "members": _OF_MEMBERS})
+
+OCCUPANCY: Final = Table(
+    {
+        "max_threads": Key(Count(), "The most threads of a block in any launch."),
+        "max_waves": Key(Count(), "The most waves of a block in any launch."),
+    }
+)
+
 FAMILY: Final = Table(
     {
         "like": Key(NAME, "Another family: what is not stated here is as there."),
@@ -73,6 +101,15 @@ FAMILY: Final = Table(
         "requires": Key(
             ListOf(Text(wanted="an expression over member.* in quotes")),
             "Expressions over member.* that hold for every member.",
+        ),
+        "occupancy": Key(OCCUPANCY, "What bounds a block that depends on the problem."),
+        "wave": Key(Count(), "The width of a wave that the indexing assumes; any when absent."),
+        "fast_math": Key(Flag(), "Whether arithmetic may be reassociated and approximated."),
+        "unlowered": Key(
+            Entries(UNLOWERED, "item"), "What a backend does not lower as it should, tracked."
+        ),
+        "unbounded": Key(
+            Entries(UNBOUNDED, "item"), "Launches whose block nothing bounds, tracked."
         ),
         "members": Key(
             Entries(MEMBER, "name"), "The shapes to choose from, in order.", is_needed=True

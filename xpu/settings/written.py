@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from xpu.model import Family, Member
+from xpu.settings.declared import stated
 from xpu.settings.settings import Settings
 
 
@@ -45,7 +46,7 @@ def _family(family: Family) -> dict[str, Any]:
         table = {"problem": list(family.problem), "buckets": dict(family.buckets)}
         routes = [{"family": it.family.name, "when": it.when} for it in family.routes]
         return {**table, "routes": [_present(route) for route in routes]}
-    table = _stated(family, "name", "members", "routes")
+    table = {**_stated(family, "name", "members", "routes", "declared"), **stated(family.declared)}
     return {**table, "members": [_member(member) for member in family.members]}
 
 

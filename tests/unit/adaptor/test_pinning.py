@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from xpu.adaptor.constants import constant
 from xpu.adaptor.launch_sites import FoundSite
 from xpu.adaptor.pinning import pinned_block, sites_of, wave_of
 from xpu.errors import XpuBuildError
@@ -60,26 +59,8 @@ def test_a_wave_that_the_target_does_not_have_is_refused():
         wave_of("f.m", declared, {}, 64)
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ("problem.m * 32", "is not constant.*'problem.m'"),
-        ("device.wave_width", "is not constant.*'device.wave_width'"),
-        ("kernel.registers", "is not constant.*'kernel.registers'"),
-        ("launch.threads", "is not constant: it is absent"),
-        ("member.tile // 0", "is not constant: it is absent"),
-        ("member.rows", "is not constant.*'member.rows'"),
-        ("member.tile / 3", "a whole number of 1 or more"),
-        ("member.tile - 4", "a whole number of 1 or more"),
-        ("member.tile > 2", "a whole number of 1 or more"),
-        ("2 **", "not constant"),
-    ],
-)
-def test_what_is_not_constant_is_refused_by_name(value, says):
-    with pytest.raises(XpuBuildError, match=f"f.m: occupancy: .*{says}"):
-        constant(value, {"tile": 4}, "f.m: occupancy")
-
-
-def test_constants_are_numbers_or_expressions_over_the_member():
-    assert constant(7, {}, "") == 7
-    assert constant("max(member.a, member.b) * 2", {"a": 3, "b": 5}, "") == 10
+def test_what_is_not_constant_is_refused_for_the_kernel():
+    with pytest.raises(XpuBuildError, match=r"f\.m: occupancy in threads: .* is not constant"):
+        pinned_block("f.m", (A,), Declarations(max_threads="problem.m"), {}, 32)
+    with pytest.raises(XpuBuildError, match=r"f\.m: width of a wave: 'member.w' is not constant"):
+        wave_of("f.m", Declarations(wave="member.w"), {}, 32)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from xpu.model import Declarations, Member
 from xpu.registry import Registry
 from xpu.registry.contribution import Found
 from xpu.registry.registry import assemble
@@ -201,6 +202,16 @@ def test_a_name_must_be_a_text(name: object, plugin: Make, backend: Make) -> Non
         ({"parameters": "tile_m"}, "parameters is 'tile_m', not a tuple of texts"),
         ({"problem": None}, "problem is None"),
         ({"dialects": _nothing}, "dialects() is None"),
+        (
+            {"declared": Declarations(max_threads="problem.m")},
+            "declared max_threads: 'problem.m' is not constant",
+        ),
+        ({"declared": Declarations(wave="member.tile")}, "declared wave: 'member.tile' is not"),
+        ({"declared": Declarations(requires=("member.x > 1",))}, "@requires: expression"),
+        (
+            {"declared": Declarations(members=(Member("a", {"x": 1}),))},
+            "@instantiate('a'): allowed: dynamic_shared_bytes",
+        ),
     ],
 )
 def test_what_a_design_announces_is_looked_at(
