@@ -5,6 +5,7 @@ touches a device. The orchestrator and ``xpu build`` call it.
 """
 
 from xpu.adaptor.adaptor import Adaptor
+from xpu.adaptor.batch import BatchAdaptor
 from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import LISTING, BuildCache
 from xpu.adaptor.manifest_file import manifest_from_toml, manifest_to_toml
@@ -12,6 +13,7 @@ from xpu.adaptor.manifest_file import manifest_from_toml, manifest_to_toml
 __all__ = [
     "LISTING",
     "Adaptor",
+    "BatchAdaptor",
     "BuildCache",
     "Built",
     "Called",

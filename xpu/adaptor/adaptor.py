@@ -161,7 +161,7 @@ class Adaptor:
 
     def recalled(self, unit: KernelUnit, target: str) -> Built | XpuBuildError | None:
         """Return what a unit was built to; None when it would have to be compiled."""
-        key = unit_key(unit, self.compiler, target)
+        key = self.key(unit, target)
         known = self._known(key, unit)
         if known is None and (why := self.cache.failure(key)) is not None:
             return XpuBuildError(why)
@@ -201,15 +201,23 @@ class Adaptor:
             )
         return source
 
+    def key(self, unit: KernelUnit, target: str) -> str:
+        """Return the key under which what a unit is built to is kept."""
+        return unit_key(unit, self.compiler, target)
+
+    def find(self, key: str) -> tuple[Manifest, Path] | None:
+        """Return what is kept under a key, whole; None when there is nothing."""
+        return self.cache.find(key)
+
     def _known(self, key: str, unit: KernelUnit) -> Built | XpuBuildError | None:
         if key in self._failed:
             return self._failed[key]
-        found = self.cache.find(key)
+        found = self.find(key)
         return None if found is None else _built(found, unit, was_cached=True)
 
     def made(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
         """Build units; one that fails is an error in its place."""
-        keys = [unit_key(unit, self.compiler, target) for unit in units]
+        keys = [self.key(unit, target) for unit in units]
         results = [self._known(key, unit) for key, unit in zip(keys, units, strict=True)]
         # What several members share is compiled once.
         missing = [

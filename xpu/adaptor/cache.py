@@ -17,6 +17,7 @@ import weakref
 from pathlib import Path
 from typing import Final
 
+from xpu.adaptor.index import BuildIndex
 from xpu.adaptor.manifest_file import manifest_from_toml, manifest_to_toml
 from xpu.errors import XpuBuildError
 from xpu.model import Manifest
@@ -48,6 +49,7 @@ class BuildCache:
             build_cache_directory() if directory is None else _absolute(directory)
         )
         self._stand_in: Path | None = None
+        self._index = BuildIndex(self.directory / "index.json")
 
     def find(self, key: str) -> tuple[Manifest, Path] | None:
         """Return manifest and code of a key when both are whole; None otherwise."""
@@ -55,6 +57,26 @@ class BuildCache:
         if found is None and self._stand_in is not None:
             found = _read(_under(self._stand_in, key))
         return found
+
+    def known(self, key: str) -> tuple[Manifest, Path] | None:
+        """Return what `find` does of a build, which was whole when it was last read.
+
+        It is for whoever looks at manifests and loads no code; see `xpu.adaptor.index`. What is
+        read is noted there by `save_index`.
+        """
+        place = f"{self.directory}/{key[:2]}/{key}/"
+        code, manifest = place + _CODE, place + _MANIFEST
+        noted = self._index.find(key, code, manifest)
+        if noted is not None:
+            return noted, Path(code)
+        found = self.find(key)
+        if found is not None:
+            self._index.note(key, found[0], code, manifest)
+        return found
+
+    def save_index(self) -> None:
+        """Note what `known` has read."""
+        self._index.save()
 
     def keep(
         self, key: str, code: bytes, manifest: Manifest, listing: str = ""

@@ -6,7 +6,6 @@ import tomllib
 from typing import Any
 
 import attrs
-import tomli_w
 
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, LaunchSite, Manifest, Operation
@@ -14,6 +13,13 @@ from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, LaunchSite, Ma
 
 def manifest_to_toml(manifest: Manifest) -> str:
     """Write a manifest; an absent fact stays absent, it is never written as 0."""
+    import tomli_w
+
+    return tomli_w.dumps(manifest_to_document(manifest))
+
+
+def manifest_to_document(manifest: Manifest) -> dict[str, Any]:
+    """Return a manifest as tables, lists, texts and numbers."""
     footprint = _present(manifest.footprint)
     footprint.pop("code_hash", None)
     document: dict[str, Any] = {
@@ -30,7 +36,7 @@ def manifest_to_toml(manifest: Manifest) -> str:
     }
     if manifest.max_threads is not None:
         document["max_threads"] = manifest.max_threads
-    return tomli_w.dumps(document)
+    return document
 
 
 def manifest_from_toml(text: str, where: str) -> Manifest:
@@ -43,6 +49,14 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
     """
     try:
         document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as cause:
+        raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
+    return manifest_from_document(document, where)
+
+
+def manifest_from_document(document: dict[str, Any], where: str) -> Manifest:
+    """Make a manifest of what `manifest_to_document` gives; raises as `manifest_from_toml`."""
+    try:
         schema = document["schema"]
         if schema != MANIFEST_SCHEMA:
             raise XpuBuildError(
@@ -62,7 +76,7 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
             launch_sites=tuple(LaunchSite(**site) for site in document["launch_sites"]),
             schema=schema,
         )
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, XpuConfigError) as cause:
+    except (KeyError, TypeError, XpuConfigError) as cause:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
 
 

@@ -168,7 +168,12 @@ def macros(values: Mapping[str, Constant]) -> dict[str, str]:
 
 def unit_key(unit: KernelUnit, compiler: Compiler, target: str) -> str:
     """Hash everything that a unit's code comes from."""
-    return _hashed([compiler.identity, compiler.fingerprint(target), target, *_parts(unit)])
+    return built_key(source_key(unit), compiler.identity, compiler.fingerprint(target), target)
+
+
+def built_key(source: str, identity: str, fingerprint: str, target: str) -> str:
+    """Hash the key of a unit's source with what compiles it, and for what."""
+    return _hashed([identity, fingerprint, target, source])
 
 
 def source_key(unit: KernelUnit) -> str:

@@ -16,7 +16,7 @@ import attrs
 
 from xpu.adaptor import Built, Called, manifest_to_toml
 from xpu.bundle.contents import CONFIG, TOP, Carried, Contents, Kernel
-from xpu.errors import XpuConfigError, XpuError
+from xpu.errors import XpuBuildError, XpuConfigError, XpuError
 
 
 class BundleWriter:
@@ -100,6 +100,11 @@ class BundleWriter:
         self._write(name, manifest_to_toml(built.manifest).encode())
         with self._writing():
             code = self._code(built.code.read_bytes())
+        if code != f"code/{built.manifest.code_hash}":
+            raise XpuBuildError(
+                f"{built.kernel}: the code in {built.code} is not that of its manifest; remove "
+                f"{built.code.parent} and build again"
+            )
         return Kernel(built.manifest.kernel, source, name, code)
 
     def _code(self, content: bytes) -> str:

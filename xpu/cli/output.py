@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +25,7 @@ _OUTPUT: Final = "xpu.output"
 _UNBOUNDED: Final = 1_000_000
 # Stands for a blank inside an item while rich folds at blanks; in no text of ours.
 _GLUE: Final = "\ue000"
+_GAP: Final = "   "
 _HEAD: Final = 3
 """Lines of a table before its first row: a blank one, the heads, the rule."""
 
@@ -81,23 +84,53 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     broken where it is folded; on a terminal too narrow for the table, lists stand under
     their row where that makes the rest fit.
     """
-    from rich.console import Console
-
     rows = list(rows)
     cells = [[cell(value) for value in row] for row in rows]
     if not cells:
         click.echo(f"{visible(title)}: none")
         return
     shown = [at for at in range(len(columns)) if any(row[at] != ABSENT for row in cells)]
+    lines = _lines([columns[at] for at in shown], [[row[at] for at in shown] for row in cells])
+    # FORCE_COLOR: as rich has it, a pipe that stands for a terminal.
+    is_terminal = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    if is_terminal and max(map(len, lines)) > shutil.get_terminal_size().columns:
+        listed = [at for at in shown if any(isinstance(row[at], list) for row in rows)]
+        lines = _folded(columns, cells, shown, listed)
+    lines = [line.replace(_GLUE, " ").rstrip() for line in lines]
+    click.echo("\n".join([visible(title), *lines]))
+
+
+def _lines(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
+    """Lay a table out, a line a row, in the form that `_folded` gives it; nothing is folded.
+
+    Thousands of rows take milliseconds here, and seconds where they could be folded.
+    """
+    parts = [[cell.split("\n") for cell in row] for row in [heads, *cells]]
+    widths = [max(len(line) for row in parts for line in row[at]) for at in range(len(heads))]
+    made = []
+    for row in parts:
+        for line in range(max(map(len, row))):
+            texts = [part[line] if line < len(part) else "" for part in row]
+            made.append(" " + _GAP.join(map(str.ljust, texts, widths)))
+    rule = " " + "─" * (sum(widths) + len(_GAP) * (len(widths) - 1) + 1)
+    return ["", *made[: (first := max(map(len, parts[0])))], rule, *made[first:], ""]
+
+
+def _folded(
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    shown: Sequence[int],
+    listed: Sequence[int],
+) -> list[str]:
+    """Lay a table out within a terminal's width; `listed` are the columns that hold lists."""
+    from rich.console import Console
+
     console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = _UNBOUNDED
-    listed = [at for at in shown if any(isinstance(row[at], list) for row in rows)]
     rest = [at for at in shown if at not in listed]
     whole, short = (_table([columns[at] for at in ats], cells, ats) for ats in (shown, rest))
     # Lists can be put under a row only where each row is one line.
     is_even = bool(rest) and not any("\n" in row[at] for row in cells for at in rest)
-    is_stacked = is_even and not _fits(whole, console) and _fits(short, console)
+    is_stacked = is_even and _fits(short, console)
     with console.capture() as capture:
         console.print(short if is_stacked else whole)
     lines = capture.get().splitlines()
@@ -109,8 +142,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
             folded = [line for text in under for line in _indented(text, console.width)]
             lines[at_row:at_row] = folded
             at_row += len(folded)
-    lines = [line.replace(_GLUE, " ").rstrip() for line in lines]
-    click.echo("\n".join([visible(title), *lines]))
+    return lines
 
 
 def _table(heads: Sequence[str], cells: Sequence[Sequence[str]], ats: Sequence[int]) -> Table:

@@ -11,9 +11,8 @@ from typing import Final
 
 import attrs
 
-from xpu.adaptor import Adaptor, BuildCache, Built, Called
+from xpu.adaptor import BatchAdaptor, BuildCache, Built, Called
 from xpu.adaptor.gates import Finding, Subject, findings
-from xpu.adaptor.units import source_key
 from xpu.bundle import BundleWriter
 from xpu.errors import XpuBuildError
 from xpu.filter import ShapeFilter
@@ -113,14 +112,17 @@ class Building:
 
     def run(self, steps: Iterable[tuple[Target, Family]]) -> Iterator[FamilyBuild]:
         """Build step by step; a member that fails is a value in its result."""
-        adaptors: dict[tuple[str, str], Adaptor] = {}
-        for target, family in steps:
-            key = (target.backend.name, target.name)
-            if key not in adaptors:
-                adaptors[key] = Adaptor(target.backend, self._registry, self._cache)
-            yield self._family(adaptors[key], family, target)
+        adaptors: dict[str, BatchAdaptor] = {}
+        try:
+            for target, family in steps:
+                name = target.backend.name
+                if name not in adaptors:
+                    adaptors[name] = BatchAdaptor(target.backend, self._registry, self._cache)
+                yield self._family(adaptors[name], family, target)
+        finally:
+            self._cache.save_index()
 
-    def _family(self, adaptor: Adaptor, family: Family, target: Target) -> FamilyBuild:
+    def _family(self, adaptor: BatchAdaptor, family: Family, target: Target) -> FamilyBuild:
         dialect = adaptor.backend.dialect
         members = family.for_dialect(dialect)
         pruned = self._ruled_out(family, dialect)
@@ -176,7 +178,7 @@ class Building:
 
 
 def _sources(
-    adaptor: Adaptor,
+    adaptor: BatchAdaptor,
     family: Family,
     target: str,
     members: Sequence[Member],
@@ -189,10 +191,10 @@ def _sources(
         if not isinstance(result, XpuBuildError) and not isinstance(recipe, XpuBuildError):
             made = [result] if isinstance(result, Built) else []
             for unit, built in zip(recipe.units, [*made, *result.staging], strict=True):
-                yield source_key(unit), built
+                yield adaptor.source_key(unit), built
     preparing = adaptor.preparation_unit(family, target)
     if preparing is not None and isinstance(preparation, Built):
-        yield source_key(preparing), preparation
+        yield adaptor.source_key(preparing), preparation
 
 
 def write_bundle(writer: BundleWriter, builds: Sequence[FamilyBuild], settings: Settings) -> None:

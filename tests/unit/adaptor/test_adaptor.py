@@ -7,7 +7,7 @@ import hashlib
 import attrs
 import pytest
 
-from xpu.adaptor import Adaptor, BuildCache
+from xpu.adaptor import Adaptor, BatchAdaptor, BuildCache
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import Family, KernelFacts, Member
 from xpu.registry import Registry
@@ -282,3 +282,20 @@ def test_a_deadline_that_is_none_is_refused_by_name(make, monkeypatch, text):
     monkeypatch.setenv("XPU_COMPILE_DEADLINE_S", text)
     with pytest.raises(XpuConfigError, match=f"XPU_COMPILE_DEADLINE_S='{text}': allowed are sec"):
         make()
+
+
+def test_a_batch_makes_recipes_once_and_builds_the_same(make, tmp_path):
+    backend = FakeBackend()
+    designs = {design.name: design for design in (Plain(), Prepared())}
+    batch = BatchAdaptor(backend, Registry(designs=designs), BuildCache(tmp_path))
+    family = attrs.evolve(FAMILY, design="prepared")
+    recipes = [batch.recipes(family, family.members, target) for target in ("here", "there")]
+    assert all(recipes[0][name] is recipes[1][name] for name in "abc")
+    built = batch.build(family, family.members, "here")
+    prepared = [batch.preparation(family, "here") for _ in range(2)]
+    assert prepared[1] == attrs.evolve(prepared[0], was_cached=True)
+    alone = make().build(family, family.members, "here")
+    assert alone["a"] == attrs.evolve(built["a"], was_cached=True)
+    assert [unit for batch in backend.made.batches for unit in batch] == [
+        *("f.a", "f.b", "f.c", "f.prepare")
+    ]

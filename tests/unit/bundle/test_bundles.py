@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tomllib
 from pathlib import Path
@@ -310,6 +311,17 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(XpuError, match="cannot be written"):
         BundleWriter(tmp_path / "file/bundle", "0")
+
+
+def test_code_that_changed_in_the_cache_goes_into_no_bundle(make, tmp_path):
+    make()
+    for code in (tmp_path / "cache").glob("*/*/code"):
+        size, times = code.stat().st_size, (code.stat().st_atime_ns, code.stat().st_mtime_ns)
+        code.write_bytes(b"x" * size)
+        os.utime(code, ns=times)
+    with pytest.raises(XpuBuildError, match="is not that of its manifest; remove"):
+        make(out="another")
+    assert not (tmp_path / "another").exists()
 
 
 def test_a_bundle_may_be_moved(make, bound, tmp_path):

@@ -6,6 +6,7 @@ problem alone. Called by the designs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from importlib import resources
 from typing import Final
@@ -38,6 +39,7 @@ _SUBS: Final = {"q4_k": 8, "q5_k": 8, "q6_k": 16}
 """Sub-blocks of a block that have a scale of their own."""
 
 
+@functools.cache
 def source(name: str) -> KernelSource:
     """Read one kernel and the headers that any of them may include."""
     folder = resources.files("xpu_family_kquant") / "kernels" / "simt"
