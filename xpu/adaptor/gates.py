@@ -64,6 +64,8 @@ class Subject:
 
     Attributes
     ----------
+    compiler
+        Name and version of the compiler.
     declared
         Of the family, over its design.
     members
@@ -77,6 +79,7 @@ class Subject:
     family: str
     backend: str
     target: str
+    compiler: str
     declared: Declarations
     members: Mapping[str, Result]
     preparation: Built | XpuBuildError | None = None
@@ -132,7 +135,8 @@ def _finding(subject: Subject, gate: Gate, kernel: str, member: str, figure: str
     else:
         told = (
             f'mend it, or track it: {where}.unlowered = [{{ item = "…", backend = '
-            f'"{subject.backend}", gate = "{gate}", targets = ["{subject.target}"], {members} }}]'
+            f'"{subject.backend}", gate = "{gate}", targets = ["{subject.target}"], {members}, '
+            f'compilers = ["{subject.compiler}"] }}]'
         )
     return Finding(
         gate, subject.family, kernel, member, subject.backend, subject.target, figure, told
@@ -152,7 +156,7 @@ def _speaking(subject: Subject) -> tuple[Unlowered | Unbounded, ...]:
     unlowered = (
         each
         for each in subject.declared.unlowered
-        if each.backend == subject.backend and (not each.targets or subject.target in each.targets)
+        if each.speaks_of(subject.backend, subject.target, subject.compiler)
     )
     return (*unlowered, *subject.declared.unbounded)
 

@@ -36,6 +36,9 @@ class Unlowered:
         ``scalar-loop``.
     targets
         For which targets of the backend; empty: for each.
+    compilers
+        With which compilers: a name with its version or the beginning of that, ``cc 12`` for
+        instance. What a release spills another one does not. Empty: with any.
     members
         Of which members; empty: of whichever it happens to.
     """
@@ -45,6 +48,16 @@ class Unlowered:
     gate: Gate = "no-code"
     targets: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
+    compilers: tuple[str, ...] = ()
+
+    def speaks_of(self, backend: str, target: str, compiler: str) -> bool:
+        """Whether it is about what a compiler of a backend makes for a target."""
+        known = (f"{compiler} ".startswith((f"{each} ", f"{each}.")) for each in self.compilers)
+        return (
+            self.backend == backend
+            and (not self.targets or target in self.targets)
+            and (not self.compilers or any(known))
+        )
 
 
 @attrs.frozen

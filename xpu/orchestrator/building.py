@@ -140,6 +140,7 @@ class Building:
             family.name,
             target.backend.name,
             target.name,
+            adaptor.identity,
             family.declared.over(bare(self._registry.design(family.design)).declared),
             results,
             preparation,

@@ -70,6 +70,10 @@ UNLOWERED: Final = Table(
         "gate": Key(Text(choices=LOWERING_GATES), "The gate that is tracked; no-code if absent."),
         "targets": Key(ListOf(_TEXT, least=1), "For which targets; for each when absent."),
         "members": _OF_MEMBERS,
+        "compilers": Key(
+            ListOf(_TEXT, least=1),
+            "With which compilers: name and version, or its beginning; with any when absent.",
+        ),
     }
 )
 

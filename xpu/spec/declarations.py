@@ -122,6 +122,7 @@ def unlowered(
     gate: Gate = "no-code",
     targets: Collection[str] = (),
     members: Collection[str] = (),
+    compilers: Collection[str] = (),
 ) -> Callable[[C], C]:
     """Declare what a backend does not lower as it should, by the plan item that tracks it.
 
@@ -141,6 +142,7 @@ def unlowered(
         gate,
         tuple(targets),
         tuple(members),
+        tuple(compilers),
     )
     return _declare(
         "@unlowered", lambda one: attrs.evolve(one, unlowered=(*one.unlowered, made)), Design

@@ -9,7 +9,7 @@ import pytest
 
 from xpu.adaptor import Adaptor, BatchAdaptor, BuildCache
 from xpu.errors import XpuBuildError, XpuConfigError
-from xpu.model import Family, KernelFacts, Member
+from xpu.model import Family, KernelFacts, LaunchSite, Member
 from xpu.registry import Registry
 from xpu.spec import (
     Argument,
@@ -19,7 +19,10 @@ from xpu.spec import (
     Compiler,
     Design,
     KernelSource,
+    Launch,
     Preparation,
+    occupancy,
+    wave,
 )
 
 
@@ -299,3 +302,47 @@ def test_a_batch_makes_recipes_once_and_builds_the_same(make, tmp_path):
     assert [unit for batch in backend.made.batches for unit in batch] == [
         *("f.a", "f.b", "f.c", "f.prepare")
     ]
+
+
+class Waves(FakeBackend):
+    dialect = "simt"
+
+    def wave_width(self, target):
+        return {"narrow": 32, "wide": 64}.get(target)
+
+
+@wave(width=32)
+@occupancy(max_waves=4)
+class Narrow(Foreign):
+    def launch(self, dialect, member, problem):
+        return Launch(block=(problem.n, 1, 1))
+
+
+def test_a_member_is_refused_for_a_target_whose_waves_it_does_not_fit(tmp_path):
+    registry = Registry(designs={"foreign": Narrow()})
+    one = Adaptor(Waves(), registry, BuildCache(tmp_path))
+    family = attrs.evolve(FAMILY, design="foreign", members=FAMILY.members[:1])
+    built = one.build(family, family.members, "narrow")["a"]
+    assert (built.manifest.max_threads, one.compiler.batches) == (128, [["f.a"]])
+    refused = one.build(family, family.members, "wide")["a"]
+    assert isinstance(refused, XpuBuildError)
+    assert "f.a: its indexing assumes waves of 32 lanes" in str(refused)
+    assert str(one.recall(family, family.members, "wide")["a"]) == str(refused)
+    assert one.compiler.batches == [["f.a"]]
+
+
+def test_a_manifest_says_what_was_pinned_and_from_where(tmp_path):
+    registry = Registry(designs={"foreign": Narrow()})
+    family = attrs.evolve(FAMILY, design="foreign", members=FAMILY.members[:1])
+    for was_cached in (False, True):
+        one = Adaptor(Waves(), registry, BuildCache(tmp_path))
+        built = one.build(family, family.members, "narrow")["a"]
+        assert built.was_cached is was_cached
+        host, declared = built.manifest.launch_sites
+        assert host.where.startswith("tests/unit/adaptor/test_adaptor.py:")
+        assert (host.threads, declared) == (None, LaunchSite("declared occupancy", 128))
+    assert built.refuses(Launch(block=(64, 2, 1))) == built.refuses(Launch()) == ""
+    said = built.refuses(Launch(block=(64, 3, 1)))
+    assert "f.a: a launch asks for 192 threads a block" in said
+    assert "compiled for at most 128" in said
+    assert "declared occupancy" in said

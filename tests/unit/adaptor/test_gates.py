@@ -26,7 +26,7 @@ def of(result, *declared, target="t1", **more):
     unbounded = tuple(each for each in declared if isinstance(each, Unbounded))
     told = Declarations(unlowered=unlowered, unbounded=unbounded)
     members = result if isinstance(result, dict) else {"m": result, "good": built("f.good")}
-    return findings(Subject("f", "far", target, told, members, **more))
+    return findings(Subject("f", "far", target, "cc 12.2.0", told, members, **more))
 
 
 CAUSES = {
@@ -47,14 +47,20 @@ def test_a_gate_names_kernel_member_target_figure_and_what_would_track_it(gate):
     line = str(found)
     assert line.startswith(f"{gate}: f.m")
     assert figure in line
-    track = f'backend = "far", gate = "{gate}", targets = ["t1"], members = ["m"] }}]'
+    track = f'backend = "far", gate = "{gate}", targets = ["t1"], members = ["m"], '
     assert f'families.f.unlowered = [{{ item = "…", {track}' in line
 
 
 @pytest.mark.parametrize("gate", CAUSES)
 @pytest.mark.parametrize(
     "narrowed",
-    [{}, {"targets": ("t0", "t1")}, {"members": ("m",)}, {"targets": ("t1",), "members": ("m",)}],
+    [
+        {},
+        {"targets": ("t0", "t1")},
+        {"members": ("m",)},
+        {"compilers": ("ld 1", "cc 12.2")},
+        {"targets": ("t1",), "members": ("m",), "compilers": ("cc 12.2.0",)},
+    ],
 )
 def test_a_declaration_tracks_its_gate_alone(gate, narrowed):
     result, item = CAUSES[gate][0](), "issue 7"
@@ -92,8 +98,12 @@ def test_each_member_that_is_named_must_have_the_cause():
     assert of({"a": spilled["a"]}, told)[0].item == "i"
 
 
-def test_another_backend_or_target_is_not_spoken_of():
-    for told in (Unlowered("i", "near", "spill"), Unlowered("i", "far", "spill", targets=("t2",))):
+def test_another_backend_target_or_compiler_is_not_spoken_of():
+    for told in (
+        Unlowered("i", "near", "spill"),
+        Unlowered("i", "far", "spill", targets=("t2",)),
+        Unlowered("i", "far", "spill", compilers=("cc 1", "cc 12.2.0.1", "ccc", "cc 13")),
+    ):
         [found] = of(built(spill_bytes=4), told)
         assert (found.gate, found.item) == ("spill", "")
         assert of(built(), told) == ()

@@ -13,8 +13,9 @@ from xpu.adaptor.units import (
     symbol,
     unit_key,
 )
-from xpu.model import Family, Member
-from xpu.spec import Argument, Design, KernelSource, Preparation
+from xpu.errors import XpuBuildError
+from xpu.model import Declarations, Family, Member
+from xpu.spec import Argument, Design, KernelSource, Launch, Preparation
 
 SOURCE = KernelSource("c", "text", {"a.h": "a", "b.h": "b"})
 
@@ -151,3 +152,49 @@ def test_compiler_flags_and_target_are_in_the_key_and_order_is_not():
         kernel="another name",
     )
     assert key == unit_key(again, Compiler(), "t")
+
+
+class Waved(Two):
+    problem = ("n",)
+    declared = Declarations(max_threads=256, fast_math=True)
+
+    def launch(self, dialect, member, problem):
+        return Launch(block=(problem.n, 1, 1))
+
+
+WIDTH_32 = KernelSource("simt", "int first = xpu::wave() * 32;")
+
+
+def test_a_units_block_and_arithmetic_come_from_its_declarations():
+    unit = member_unit(FAMILY, Waved(), SOURCE, FAMILY.members[0], 32)
+    assert (unit.max_threads, unit.fast_math) == (256, True)
+    assert [site.threads for site in unit.launch_sites] == [None, 256]
+    own = attrs.evolve(FAMILY, declared=Declarations(max_waves="member.tile", fast_math=False))
+    unit = member_unit(own, Waved(), SOURCE, FAMILY.members[0], 32)
+    assert (unit.max_threads, unit.fast_math) == (128, False)
+    keys = {
+        unit_key(attrs.evolve(UNIT, **changed), Compiler(), "t")
+        for changed in ({}, {"max_threads": 64}, {"fast_math": True})
+    }
+    assert len(keys) == 3
+
+
+def test_a_members_threads_are_a_macro_only_where_there_are_no_blocks():
+    family = attrs.evolve(FAMILY, members=(Member("a", {"threads": 64}),))
+    unit = member_unit(family, Two(), SOURCE, family.members[0], 32)
+    assert (unit.max_threads, "XPU_THREADS" in unit.defines) == (64, False)
+    assert [site.where for site in unit.launch_sites][1] == "families.f.members.a.threads"
+    unit = member_unit(family, Two(), SOURCE, family.members[0])
+    assert (unit.max_threads, unit.defines["XPU_THREADS"]) == (None, "64")
+
+
+def test_a_source_for_any_width_with_a_literal_lane_count_is_refused():
+    member = FAMILY.members[0]
+    with pytest.raises(XpuBuildError, match=r"f\.a: .* the source, line 1: .*xpu::wave\(\) \* 32"):
+        member_unit(FAMILY, Two(), WIDTH_32, member, 64)
+    own = attrs.evolve(FAMILY, declared=Declarations(wave=32))
+    assert member_unit(own, Two(), WIDTH_32, member, 32).text == WIDTH_32.text
+    # Where nobody knows of waves it is any text.
+    assert member_unit(FAMILY, Two(), WIDTH_32, member).text == WIDTH_32.text
+    with pytest.raises(XpuBuildError, match=r"f\.a: .*waves of 32 lanes.* have 64"):
+        member_unit(own, Two(), WIDTH_32, member, 64)

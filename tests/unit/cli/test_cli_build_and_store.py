@@ -212,3 +212,54 @@ def test_a_store_of_an_odd_name_is_a_place(name, xpu, monkeypatch, tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XPU_STORE", name)
     assert xpu("store", "path").out == f"{tmp_path / name}\n"
+
+
+def declared(config: Path, **lists: str) -> None:
+    """Add declarations to the toy family's table."""
+    file = config / "families.toml"
+    lines = "".join(f"{key} = [{value}]\n" for key, value in lists.items())
+    file.write_text(file.read_text().replace("[families.toy]\n", f"[families.toy]\n{lines}"))
+
+
+def test_what_is_tracked_fails_no_build_and_what_is_stale_does(xpu, config: Path) -> None:
+    bare = '{ item = "issue 7", backend = "cpu", members = ["broken"] }'
+    declared(config, unlowered=bare)
+    answer = xpu("build", "toy", "--json")
+    assert (answer.status, answer.err) == (0, "")
+    row = {row["member"]: row for row in answer.document}["broken"]
+    assert (row["status"], row["error"]) == ("tracked", "")
+    [gate] = row["gates"]
+    assert (gate["gate"], gate["item"]) == ("no-code", "issue 7")
+    assert "this member does not compile" in gate["figure"]
+    shown = xpu("build", "toy")
+    assert shown.status == 0
+    assert "issue 7" in shown.out
+    toy.write_family(config, {"plain": {"mode": toy.RIGHT}, "broken": {"mode": toy.RIGHT}})
+    declared(config, unlowered=bare)
+    answer = xpu("build", "toy", "--json")
+    assert answer.status == 1
+    assert "xpu: stale: toy.broken for native: unlowered 'issue 7'" in answer.err
+    assert [row["gates"][0]["gate"] for row in answer.document if row["gates"]] == ["stale"]
+
+
+def test_every_gate_is_reported_before_the_build_fails(xpu, config: Path) -> None:
+    members = {"slow": {"mode": toy.SLOW, "grain": 1}, "broken": {"mode": toy.NO_COMPILE}}
+    toy.write_family(config, members)
+    gone = '{ item = "gone", backend = "cpu", gate = "spill" }'
+    declared(config, unlowered=gone)
+    answer = xpu("build", "toy", "--json")
+    assert answer.status == 1
+    told = [line.split(": ")[1] for line in answer.err.splitlines()]
+    assert told == ["scalar-loop", "no-code", "stale"]
+    assert answer.document[-1]["status"] == "stale"
+
+
+def test_a_compiler_that_passes_its_deadline_is_a_gate_of_its_own(
+    xpu, config: Path, monkeypatch
+) -> None:
+    toy.write_family(config, {"plain": {"mode": toy.RIGHT, "grain": 4711}})  # in no cache
+    monkeypatch.setenv("XPU_COMPILE_DEADLINE_S", "0.000001")
+    answer = xpu("build", "toy", "--json")
+    assert answer.status == 1
+    assert {row["gates"][0]["gate"] for row in answer.document} == {"deadline"}
+    assert "xpu: deadline: toy.plain: " in answer.err

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import attrs
 import pytest
 
 from xpu.errors import XpuBuildError
@@ -293,3 +294,17 @@ def test_a_part_runs_its_own_code_and_that_of_older_parts_of_its_generation(capa
 def test_nvrtc_knows_its_targets_and_no_others(compiler):
     assert compiler.knows("sm_80")
     assert not any(compiler.knows(name) for name in ("sm_70", "native", "gfx1151", "x86-64"))
+
+
+DIVIDES = """XPU_KERNEL(xpu::global<const float> x, xpu::global<float> y) {
+    y[xpu::thread()] = x[xpu::thread()] / x[xpu::threads()];
+}"""
+
+
+def test_a_units_block_and_arithmetic_reach_the_compiler(compiler, unit) -> None:
+    plain = unit(DIVIDES)
+    told = attrs.evolve(plain, max_threads=96, fast_math=True)
+    exact, fast = compiler.compile([plain, told], "sm_90", deadline_s=60)
+    assert (exact.facts.pinned_block, fast.facts.pinned_block) == (1024, 96)
+    assert "div.rn.f32" in exact.listing
+    assert "div.approx.ftz.f32" in fast.listing

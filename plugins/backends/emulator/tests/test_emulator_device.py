@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 
@@ -359,3 +360,47 @@ def test_a_stack_that_is_too_small_harms_no_other(load) -> None:
         call()
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGSEGV
+
+
+def test_a_smaller_block_than_the_pinned_one_is_launched_and_told(compiler, unit, tmp_path) -> None:
+    text = """XPU_KERNEL(xpu::global<int> y) {
+        y[xpu::thread()] = xpu::threads() * 1000 + XPU_THREADS;
+    }"""
+    made = attrs.evolve(unit(text), max_threads=96)
+    (code,) = compiler.compile([made], "wave32", deadline_s=60)
+    assert code.facts.pinned_block == 96
+    (tmp_path / "k.so").write_bytes(code.code)
+    device = EmulatorBackend(32).open()
+    kernel = device.load(tmp_path / "k.so", made.entry)
+    y = np.zeros(96, np.int32)
+    array = device.import_array(y, writable=True)
+    device.launcher(kernel, Launch(block=(64, 1, 1)), [array], [])()
+    assert (y == [64096] * 64 + [0] * 32).all()
+    device.launcher(kernel, Launch(), [array], [])()
+    assert (y == 96096).all()
+    with pytest.raises(XpuLaunchException, match="compiled for at most 96 threads"):
+        device.launcher(kernel, Launch(block=(128, 1, 1)), [array], [])
+
+
+def test_fast_math_may_reassociate_and_keeps_nan(compiler, unit, tmp_path) -> None:
+    text = """XPU_KERNEL(xpu::global<const float> x, xpu::global<float> y) {
+        if (xpu::thread() != 0) return;
+        const float a = x[0], b = x[1], c = x[2];
+        y[0] = (a + b) - a;
+        y[1] = c * 0.0f;
+    }"""
+    plain = attrs.evolve(unit(text), max_threads=32)
+    got = []
+    for number, one in enumerate((plain, attrs.evolve(plain, fast_math=True))):
+        (code,) = compiler.compile([one], "wave32-fast", deadline_s=60)
+        path = tmp_path / f"{number}.so"
+        path.write_bytes(code.code)
+        device = EmulatorBackend(32).open()
+        y = np.zeros(2, np.float32)
+        x = np.array([1e8, 1, np.nan], np.float32)
+        arrays = [device.import_array(x, writable=False), device.import_array(y, writable=True)]
+        device.launcher(device.load(path, one.entry), Launch(), arrays, [])()
+        got.append(y)
+    assert got[0][0] == 0.0
+    assert got[1][0] == 1.0
+    assert np.isnan([y[1] for y in got]).all()

@@ -251,3 +251,21 @@ def test_includes_lie_where_the_wheel_has_them() -> None:
 
     runtime = Path(xpu_backend_hip.__file__).parent / "runtime"
     assert (runtime / "xpu_simt.h").is_file()
+
+
+DIVIDES = """XPU_KERNEL(xpu::global<const float> x, xpu::global<float> y) {
+    y[xpu::thread()] = x[xpu::thread()] / x[xpu::threads()];
+}"""
+
+
+def test_a_units_block_and_arithmetic_reach_the_compiler(compiler, unit) -> None:
+    plain = unit(DIVIDES)
+    told = attrs.evolve(plain, max_threads=96, fast_math=True)
+    exact, fast = compiler.compile([plain, told], "gfx1151", deadline_s=60)
+    assert (exact.facts.pinned_block, fast.facts.pinned_block) == (1024, 96)
+    assert "v_div_scale_f32" in exact.listing
+    assert "v_div_scale_f32" not in fast.listing
+    assert "v_rcp_f32" in fast.listing
+    # threads() is read where the code object says that the runtime puts it: behind two pointers.
+    assert re.search(r"\.offset: +28\n.*\n +\.value_kind: +hidden_group_size_x", exact.listing)
+    assert re.search(r"s_load_\w+ s\d+, s\[\d+:\d+\], 0x1c", exact.listing)
