@@ -43,8 +43,11 @@ def kind(word: str) -> Any:
 
 @pytest.mark.parametrize("name", sorted(calls._TABLE))
 def test_a_function_is_called_with_the_types_of_its_signature(hip, name) -> None:
-    documented = getattr(hip, name).__doc__
+    # What was there before release 6 is called by a name of its own; a macro gives it the new one.
+    documented = getattr(hip, name.removesuffix("R0600")).__doc__
     match = SIGNATURE.search(documented)
+    if match is None and "C signature" not in documented:
+        pytest.skip("the documentation of this release of hip-python has no signatures")
     assert match is not None, documented[-300:]
     words = [word.strip() for word in match[2].split(",") if word.strip()]
 

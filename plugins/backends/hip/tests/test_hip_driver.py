@@ -102,12 +102,20 @@ def test_a_runtime_that_is_too_old_is_named(machine) -> None:
     )
 
 
+def test_the_runtime_that_a_framework_brought_is_taken(machine, tmp_path) -> None:
+    environment, path = stubbed(machine, COUNT=0)
+    copy = tmp_path / "libamdhip64.so.7"
+    copy.write_bytes(Path(path).read_bytes())
+    bring = f"import ctypes; ctypes.CDLL({str(copy)!r})"
+    assert f"HIP's runtime {copy} starts with" in asked(environment, bring)[1]
+
+
 def test_two_runtimes_in_one_process_are_refused(machine, tmp_path) -> None:
-    """As when a framework has brought one, and hip-python opens another."""
     environment, path = stubbed(machine)
     copy = tmp_path / "libamdhip64.so.7"
     copy.write_bytes(Path(path).read_bytes())
-    whether, reason, fix = asked(environment, f"import ctypes; ctypes.CDLL({str(copy)!r})")
+    bring = f"import ctypes; ctypes.CDLL({str(copy)!r}); ctypes.CDLL({path!r})"
+    whether, reason, fix = asked(environment, bring)
     assert whether == "False"
     assert reason.startswith("this process has two runtimes of HIP, ")
     assert {str(copy), path} <= set(reason.replace(",", "").split())

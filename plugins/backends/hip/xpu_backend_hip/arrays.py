@@ -9,6 +9,7 @@ without a stream go.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from xpu.errors import XpuLaunchException
 from xpu.spec import DeviceArray
 from xpu_backend_hip import dlpack
 from xpu_backend_hip.context import Context
+from xpu_backend_hip.driver import SEVERAL, several_runtimes
 from xpu_backend_hip.memory import Block, owner_of
 
 _HOST: Final = (
@@ -66,6 +68,7 @@ def _from_torch(context: Context, tensor: Any) -> DeviceArray:
             f"the tensor on {tensor.device} is of a torch that is built for other GPUs than AMD's; "
             "install torch for ROCm, or use the backend of that device"
         )
+    _refuse_another_runtime()
     if tensor.get_device() != context.index:
         raise XpuLaunchException(_elsewhere(context, f"number {tensor.get_device()}"))
     if not tensor.is_contiguous():
@@ -136,6 +139,17 @@ def _is_torch_for_rocm() -> bool:
     """Whether the torch of this process was built for ROCm; its word for the device is the same."""
     torch = sys.modules.get("torch")
     return torch is None or getattr(torch.version, "hip", None) is not None
+
+
+@functools.cache
+def _refuse_another_runtime() -> None:
+    """Refuse tensors of a torch that came later, with a runtime of its own."""
+    several = several_runtimes()
+    if several:
+        raise XpuLaunchException(
+            f"this process has two runtimes of HIP, {several}, and the tensor may be of the one "
+            f"that this backend does not use; {SEVERAL}"
+        )
 
 
 def _is_immutable(value: Any) -> bool:

@@ -39,6 +39,8 @@ _TABLE: Final[dict[str, tuple[Any, ...]]] = {
     "hipGetDevice": (_Out(c_int),),
     "hipSetDevice": (c_int,),
     "hipDeviceSynchronize": (),
+    # Those of HIP 6 and newer: the layout that hip-python has since its release 6.0.
+    "hipGetDevicePropertiesR0600": (c_void_p, c_int),
     "hipDeviceGetAttribute": (_Out(c_int), c_int, c_int),
     "hipDeviceGetUuid": (_Out(c_char * 16), c_int),
     "hipDeviceGetPCIBusId": (_Out(c_char * 64, is_text=True), c_int),

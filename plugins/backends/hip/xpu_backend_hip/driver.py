@@ -1,8 +1,7 @@
 """AMD's runtime, found when it is first asked for, and its answers checked.
 
-hip-python knows where the library is, its constants, and how the properties of a device lie in
-memory; `calls` has the functions. Importing this imports nothing of either. Everything here may
-be called from any thread.
+hip-python gives its constants, and the layout of a device's properties; `calls` has the functions.
+Importing this imports nothing of either. Everything here may be called from any thread.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ _LIBRARY: Final = "libamdhip64.so"
 _RELEASES: Final = range(12, 4, -1)
 """Numbers that a distribution's library may bear behind its name, without the plain one."""
 _RUNTIME: Final = "install ROCm 6.0 or newer, or say in ROCM_PATH where it is"
+SEVERAL: Final = "import the framework that brings one first, or set ROCM_PATH to the folder of its"
 _LEAST_VERSION: Final = 60000000
 """Code objects of version 5, and memory types by their numbers of today. Source: HIP 6.0's
 changelog; HIP_VERSION of hip_version.h is major * 10^7 + minor * 10^5 + patch."""
@@ -72,20 +72,22 @@ def availability() -> Availability:
         code, count = hip.hipGetDeviceCount()
         if code or count == 0:
             return Availability(False, f"HIP's runtime {path} shows no device", _fix())
-        several = other_runtime(path)
+        bindings()
+        several = several_runtimes()
     except Exception as error:
         told = f"{type(error).__name__}: {error}"
         return Availability(False, f"HIP's runtime cannot be asked: {told}", _RUNTIME)
     if several:
-        return Availability(False, *several)
+        told = f"this process has two runtimes of HIP, {several}, which share nothing"
+        return Availability(False, told, SEVERAL)
     return Availability(True)
 
 
 def library() -> tuple[str, str]:
     """Return the runtime's library, and why there is none.
 
-    One that this process has is taken: a framework may have brought its own. Else the places where
-    hip-python looks, in its order.
+    One that this process has is taken: a framework may have brought its own. Else it is that of
+    ROCm's packages for Python, of ``$ROCM_PATH``, of ``/opt/rocm``, or of the system's loader.
     """
     for mapped in _mapped():
         return mapped, ""
@@ -111,23 +113,13 @@ def calls(path: str) -> Calls:
     return Calls(path)
 
 
-def other_runtime(path: str) -> tuple[str, str] | None:
-    """Have hip-python load the library; say what is wrong where it is another one than `path`.
+def several_runtimes() -> str:
+    """Name the runtimes of this process where there are several; else the empty text.
 
-    Two runtimes in a process know nothing of each other's streams and memory.
+    They know nothing of each other's streams and memory.
     """
-    try:
-        bindings().hipGetDeviceCount()
-    except (RuntimeError, ImportError) as error:
-        return f"hip-python cannot use {path}: {error}", _RUNTIME
-    mapped = _mapped()
-    if len(mapped) > 1:
-        shown = " and ".join(mapped)
-        return (
-            f"this process has two runtimes of HIP, {shown}, which share nothing",
-            "set ROCM_PATH to the folder above the lib of the one that is to serve",
-        )
-    return None
+    found = _mapped()
+    return " and ".join(found) if len(found) > 1 else ""
 
 
 def checked(result: Any, what: str) -> Any:
@@ -197,7 +189,7 @@ def _of_sdk() -> Path | None:
     try:
         found = importlib.import_module("rocm_sdk").find_libraries("amdhip64")
     except Exception:
-        # It is installed in part: hip-python passes over it, too.
+        # It is installed in part, for instance without what the device needs.
         return None
     return Path(found[0]) if found else None
 

@@ -60,7 +60,7 @@ def facts_of(index: int) -> DeviceFacts:
     hip = started()
     what = f"device {index} cannot be asked"
     names = bindings()
-    properties = checked(names.hipGetDeviceProperties(index), what)
+    properties = _properties(hip, names, index)
     kinds = names.hipDeviceAttribute_t
     raw = {
         name: _attribute(hip, kinds[f"hipDeviceAttribute{attribute}"], index)
@@ -114,14 +114,19 @@ def cleaned(
 
 def target_of(index: int) -> str:
     """Return what code for a device is compiled for, with features: ``gfx90a:sramecc+:xnack-``."""
-    started()
-    what = f"there is no device {index}"
-    return _text(checked(bindings().hipGetDeviceProperties(index), what).gcnArchName)
+    return _text(_properties(started(), bindings(), index).gcnArchName)
 
 
 def bus_id(hip: Calls, index: int) -> str:
     """Return where a device is on the PCI bus."""
     return _text(checked(hip.hipDeviceGetPCIBusId(index), "no bus id"))
+
+
+def _properties(hip: Calls, names: Any, index: int) -> Any:
+    """Return the properties of a device: the memory is hip-python's, the runtime fills it."""
+    made = names.hipDeviceProp_t()
+    checked(hip.hipGetDevicePropertiesR0600(int(made), index), f"there is no device {index}")
+    return made
 
 
 def _of_table(figures: Mapping[str, Any], known: Hardware) -> dict[str, Any]:

@@ -161,6 +161,7 @@ class _Module:
     """One loaded code object; unloaded when nobody can launch from it any more."""
 
     def __init__(self, context: Context, image: bytes, what: str) -> None:
+        self._image = image  # the runtime may read it for as long as the module is loaded
         with context.current() as hip:
             self.handle = checked(hip.hipModuleLoadData(image), what)
         end = weakref.finalize(self, context.quietly, _unloading(self.handle))

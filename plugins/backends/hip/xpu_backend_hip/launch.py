@@ -95,6 +95,7 @@ def packed(
     if not context.is_only:
         made = _on_device(context, made)
     made.parameters = memory  # read at every call: it must stay
+    made.kernel = kernel  # its code must, too
     made.stream = number  # a clock asks where its launches go
     # The legacy stream cannot be captured. The runtime copies parameters when it is called.
     made.is_recordable = number != LEGACY_STREAM

@@ -17,8 +17,9 @@ void stub_event_rate(double rate) { event_rate = rate; }
 struct stream *stub_stream(void *handle)
 {
     if ((uint64_t)handle > 2) { /* 1 and 2 are names of default streams */
-        struct stream *one = handle;
-        return one->device == stub_current ? one : NULL;
+        struct stream *one = streams;
+        while (one && one != handle) one = one->next;
+        return one && one->device == stub_current ? one : NULL;
     }
     struct stream *own = &defaults[stub_current];
     own->device = stub_current;

@@ -64,7 +64,7 @@ int stub_leave(int code);
 
 long stub_figure(int number, long otherwise); /* of the file `figures` */
 int stub_find(uint64_t address, uint64_t *base, uint64_t *bytes, int *device); /* an allocation */
-struct stream *stub_stream(void *handle);     /* of the current device; NULL for one of another */
+struct stream *stub_stream(void *handle);     /* of the current device; NULL for another's, or one that is gone */
 int stub_queue(void *handle, struct item item); /* on a stream, or into what it captures */
 int stub_drain_all(int device);
 int stub_drain(struct stream *stream, uint64_t until);

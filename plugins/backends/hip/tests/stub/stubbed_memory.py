@@ -70,15 +70,37 @@ def test_what_was_made_is_given_back(stub, machine) -> None:
     arrays = [device.from_host(np.zeros(64, np.float32)) for _ in range(2)]
     launch = device.launcher(kernel, Launch((1, 1, 1)), arrays, (32,), device.timer().stream)
     assert device.timer().bracket_ns([launch] * 3) > 0
+    plain = device.launcher(kernel, Launch((1, 1, 1)), arrays, (32,))
     device.close()
     device.close()
     with pytest.raises(XpuLaunchException, match="was closed; open it again"):
         device.allocate(1)
     held = [now - then for now, then in zip(stub.live(), before, strict=True)]
-    assert held[0] == 2, "arrays of callers stay valid"
-    del arrays, launch, kernel, device
+    assert held[stub.ALLOCATIONS] == 2, "arrays of callers stay valid"
+    assert held == [2, 0, 0, 0, 0, 1], "and so does the code that may be launched"
+    del kernel
+    gc.collect()
+    assert stub.live()[stub.MODULES] == before[stub.MODULES] + 1
+    plain()
+    with pytest.raises(XpuLaunchException, match="hipErrorInvalidHandle"):
+        launch()  # its stream went with the clock
+    del arrays, launch, plain, device
     gc.collect()
     assert stub.live() == before
+
+
+def test_a_forked_child_gives_nothing_back(stub, opened) -> None:
+    import os
+
+    array = opened.allocate(100)
+    pid = os.fork()
+    if pid == 0:
+        stub.forget()
+        del array
+        gc.collect()
+        os._exit(len(stub.calls()))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert array.nbytes == 100
 
 
 def kernel_unit(text: str) -> Any:
