@@ -23,7 +23,7 @@ _CAPTURED: Final[weakref.WeakKeyDictionary[Device, list[DeviceArray]]] = weakref
 
 _Before = tuple[Callable[[], None], int, DeviceArray]
 """What runs before a launch, the place of what it reads, and what it writes."""
-_Move = Callable[[list[int]], None]
+_Move = Callable[[Sequence[int]], None]
 
 
 @attrs.frozen
@@ -134,12 +134,13 @@ def _joined(before: Sequence[_Before], launch: Callable[[], None]) -> Callable[[
 
     A function, since an object that is called like one costs 0.1 us more at every call.
     """
-    made: Any = _in_turn([stage for stage, _, _ in before], launch)
+    stages = [stage for stage, _, _ in before]
+    made: Any = _in_turn(stages, launch)
     made.memory = [staged for _, _, staged in before]  # kept for as long as the launch
     for name in ("stream", "is_recordable"):  # a clock asks a launch where it goes
         if (value := getattr(launch, name, None)) is not None:
             setattr(made, name, value)
-    if all(hasattr(each, "move") for each in (launch, *(stage for stage, _, _ in before))):
+    if all(hasattr(each, "move") for each in (*stages, launch)):
         moves = [
             (cast("Any", stage).move, place, staged.address) for stage, place, staged in before
         ]
@@ -148,7 +149,7 @@ def _joined(before: Sequence[_Before], launch: Callable[[], None]) -> Callable[[
 
 
 def _in_turn(stages: Sequence[Callable[[], None]], launch: Callable[[], None]) -> Any:
-    if len(stages) == 1:
+    if len(stages) == 1:  # nearly always, and no loop then
         [stage] = stages
 
         def call_two() -> None:
@@ -166,10 +167,21 @@ def _in_turn(stages: Sequence[Callable[[], None]], launch: Callable[[], None]) -
 
 
 def _moving(moves: Sequence[tuple[_Move, int, int]], move_launch: _Move) -> _Move:
-    def move(addresses: list[int]) -> None:
-        moved = addresses.copy()
+    if len(moves) == 1:
+        [(move_stage, place, address)] = moves
+
+        def move_two(addresses: Sequence[int]) -> None:
+            moved = [*addresses]
+            move_stage((moved[place], address))
+            moved[place] = address
+            move_launch(moved)
+
+        return move_two
+
+    def move(addresses: Sequence[int]) -> None:
+        moved = [*addresses]
         for move_stage, place, address in moves:
-            move_stage([moved[place], address])
+            move_stage((moved[place], address))
             moved[place] = address
         move_launch(moved)
 

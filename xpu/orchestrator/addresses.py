@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from xpu.orchestrator.readers import Guard, Reader, guard, reader
 from xpu.orchestrator.weights import PreparedWeights
@@ -24,9 +24,10 @@ _NEW_GUARD: Final = (True, *[False] * 31)
 """Which of the calls that a guard did not know gives the next one: to make one costs several
 times what it saves, and some programs alternate."""
 
-_T = TypeVar("_T")
-Finder = Callable[[Sequence[Any]], list[int] | None]
-"""Gives the addresses of inputs and result in the design's order.
+Found = tuple[int, ...]
+"""Addresses of inputs and result in the design's order."""
+Finder = Callable[..., Found | None]
+"""Gives the addresses of a call's inputs and result, the result last.
 
 None when one of them is not like one that was taken, is not where the kernel can read it, or is
 written and overlaps another.
@@ -48,17 +49,15 @@ class Addresses:
     Attributes
     ----------
     find
-        What gives the addresses of a call; `learn` may exchange it.
+        What gives the addresses of a call; `learn` exchanges it.
     """
 
     def __init__(self, slots: Sequence[Slot], place: int, alignments_bytes: Sequence[int]) -> None:
-        self._slots = self._turned(slots, place)
+        self._slots = slots
         self._place = place
         self._steps = [
             math.lcm(alignment, host_dtype(slot.argument.dtype).itemsize)
-            for slot, alignment in zip(
-                self._slots, self._turned(alignments_bytes, place), strict=True
-            )
+            for slot, alignment in zip(slots, alignments_bytes, strict=True)
         ]
         self._readers: list[dict[type, Reader]] = [{} for _ in slots]
         self._is_like: Guard | None = None
@@ -66,32 +65,25 @@ class Addresses:
 
     def learn(self, values: Sequence[Any], arrays: Sequence[DeviceArray]) -> None:
         """Take note of what the device took for the arguments, both in the design's order."""
-        place = self._place
-        values, arrays = self._turned(values, place), self._turned(arrays, place)
         made = [reader(*each) for each in zip(self._slots, values, arrays, strict=True)]
         for readers, one, value in zip(self._readers, made, values, strict=True):
             if one is not None:
                 readers[type(value)] = one
-        kind = values[0].kind if isinstance(values[0], PreparedWeights) else None
         sizes = [
             array.shape[0] if isinstance(value, PreparedWeights) else slot.nbytes
             for slot, value, array in zip(self._slots, values, arrays, strict=True)
         ]
         written = [at for at, slot in enumerate(self._slots) if slot.is_written]
-        if written == [2] == [place]:
+        if written == [2] == [self._place]:
             if None not in made[1:]:
                 self._is_like = guard(*values[1:]) or self._is_like
+            kind = values[0].kind if isinstance(values[0], PreparedWeights) else None
             self.find = _of_two(self._readers, self._steps, sizes, kind, self._is_like)
         else:
-            self.find = _of_any(self._readers, self._steps, sizes, written, place)
-
-    @staticmethod
-    def _turned(each: Sequence[_T], place: int) -> list[_T]:
-        """Return things of the design's order in a call's, in which the result comes last."""
-        return [*each[:place], *each[place + 1 :], each[place]]
+            self.find = _of_any(self._readers, self._steps, sizes, written, self._place)
 
 
-def _nothing_known(_values: Sequence[Any]) -> None:
+def _nothing_known(*_values: Any) -> None:
     """Leave all arrays to the device."""
 
 
@@ -102,28 +94,25 @@ def _of_any(
     written: Sequence[int],
     place: int,
 ) -> Finder:
-    apart = [
-        (at, other, sizes[at], sizes[other])
-        for at in written
-        for other in range(len(sizes))
-        if other != at
-    ]
+    turned = [*each[:place], *each[place + 1 :], each[place]]
+    apart = [(at, other) for at in written for other in range(len(sizes)) if other != at]
 
-    def find(values: Sequence[Any]) -> list[int] | None:
+    def find(*values: Any) -> Found | None:
         try:
             found = [
-                readers[type(value)](value) for readers, value in zip(each, values, strict=True)
+                readers[type(value)](value) for readers, value in zip(turned, values, strict=True)
             ]
         except Exception:
-            # Another type, another number of arrays, or whatever an array says no with.
+            # Another type, or whatever an array says no with.
             return None
-        if any(not at or at % step for at, step in zip(found, steps, strict=True)):
-            return None
-        for at, other, nbytes, other_bytes in apart:
-            if -nbytes < found[at] - found[other] < other_bytes:
-                return None
         found.insert(place, found.pop())
-        return found
+        for address, step in zip(found, steps, strict=True):
+            if not address or address % step:
+                return None
+        for at, other in apart:
+            if -sizes[at] < found[at] - found[other] < sizes[other]:
+                return None
+        return tuple(found)
 
     return find
 
@@ -141,10 +130,9 @@ def _of_two(
     first_bytes, second_bytes, nbytes = sizes
     turns = itertools.cycle(_NEW_GUARD)
 
-    def find(values: Sequence[Any]) -> list[int] | None:
+    def find(a: Any, b: Any, out: Any) -> Found | None:
         nonlocal is_like
         try:
-            a, b, out = values
             is_prepared = type(a) is PreparedWeights and a.kind is kind
             first = a.array.address if is_prepared else read_first[type(a)](a)
             if is_like is not None and is_like(b, out):
@@ -162,6 +150,6 @@ def _of_two(
             or -nbytes < start - second < second_bytes
         ):
             return None
-        return [first, second, start]
+        return first, second, start
 
     return find

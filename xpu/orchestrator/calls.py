@@ -14,7 +14,7 @@ from typing import Any, Final
 from xpu.choice import Packer
 from xpu.errors import XpuLaunchException
 from xpu.model import Problem
-from xpu.orchestrator.addresses import Addresses
+from xpu.orchestrator.addresses import Addresses, Found
 from xpu.orchestrator.arguments import Arguments
 from xpu.orchestrator.launches import Launches
 from xpu.orchestrator.plans import Key, Plans
@@ -57,6 +57,8 @@ class Calls:
         self._launches = Launches(device, packer, arguments.at)
         self._is_movable: bool | None = None  # until the first launch is packed
         self.plans = Plans()
+        # What a call with new arrays looks up, one step each.
+        self._make, self._turns = self._launches.make, self.plans.turns
 
     def call(self, *inputs: Any, out: Any, stream: Any = None) -> Any:
         """Launch on arrays, and return `out`.
@@ -90,10 +92,10 @@ class Calls:
         try:
             run = self.plans.get(key)
         except TypeError:  # the stream cannot be hashed
-            self.first(None, values, stream)
+            self._first(None, values, stream)
             return out
         if run is None or not run(*values):
-            self.first(key, values, stream)
+            self._first(key, values, stream)
         return out
 
     def direct(self) -> Callable[..., Any]:
@@ -103,7 +105,7 @@ class Calls:
         """
         if len(self._arguments.slots) != 3:
             return self.call
-        get, call, new = self.plans.get, self.call, self.first
+        get, call, new = self.plans.get, self.call, self.new
 
         def direct(
             first: Any = ABSENT,
@@ -122,25 +124,36 @@ class Calls:
                 return out
             if others or second is ABSENT:
                 return call(*given(first, second, *others), out=out, stream=stream)
-            new(key, (first, second, out), stream)
+            new(key, first, second, out, stream)
             return out
 
         return direct
 
-    def first(self, key: Key | None, values: tuple[Any, ...], stream: Any) -> None:
+    def new(self, key: Key, first: Any, second: Any, out: Any, stream: Any) -> None:
+        """Launch on two inputs and a result that are not remembered, and would be by `key`."""
+        addresses = self._addresses.find(first, second, out)
+        if addresses is None:
+            self._first(key, (first, second, out), stream)
+            return
+        self._make(addresses, stream)
+        if next(self._turns):
+            self._remember(key, (first, second, out), addresses, stream)
+
+    def _first(self, key: Key | None, values: tuple[Any, ...], stream: Any) -> None:
         """Launch on inputs and result that are not remembered.
 
         `key` is what they would be by; None for a stream that cannot be hashed.
         """
-        addresses = self._addresses.find(values)
+        is_whole = len(values) == len(self._arguments.slots)
+        addresses = self._addresses.find(*values) if is_whole else None
         if addresses is None or key is None:
             taken = self._taken(key, values, stream)  # it may own memory: held while launching
             if taken is None or key is None:
                 return
-            addresses = [array.address for array in taken]
-        self._launches.make(addresses, stream)
-        if next(self.plans.turns):
-            self._remember(key, values, partial(self._launches.kept, addresses, stream))
+            addresses = tuple(array.address for array in taken)
+        self._make(addresses, stream)
+        if next(self._turns):
+            self._remember(key, values, addresses, stream)
 
     def _taken(
         self, key: Key | None, values: tuple[Any, ...], stream: Any
@@ -164,7 +177,7 @@ class Calls:
         if self._is_movable:
             self._addresses.learn(ordered, taken)
         elif key is not None:
-            self._remember(key, values, lambda: launch)
+            self._keep(key, values, lambda: launch)
         return None
 
     def _launch_raw(self, values: Sequence[Any], taken: Sequence[DeviceArray], stream: Any) -> None:
@@ -179,7 +192,10 @@ class Calls:
         # The repacked weights end with this call, so the work has to.
         self._device.synchronize()
 
-    def _remember(
+    def _remember(self, key: Key, values: tuple[Any, ...], addresses: Found, stream: Any) -> None:
+        self._keep(key, values, partial(self._launches.kept, addresses, stream))
+
+    def _keep(
         self, key: Key, values: tuple[Any, ...], pack: Callable[[], Callable[[], None]]
     ) -> None:
         moving = self._arguments.movable(values)

@@ -22,7 +22,7 @@ _MOST_STREAMS: Final = 64
 """Streams of one thread for which launches are kept; past that all are packed anew. A key holds
 the stream object, so that its number does not become another's while its launches are kept."""
 
-Kept = tuple[MovableLaunch, Callable[[list[int]], None], bool]
+Kept = tuple[MovableLaunch, Callable[[Sequence[int]], None], bool]
 """A launch, its `move`, and whether to ask before each use if its stream is being captured."""
 Free = list[Kept]
 
@@ -67,10 +67,10 @@ class Launches:
         found: Free = kept.setdefault(stream, [])
         return found
 
-    def make(self, addresses: list[int], stream: Any) -> None:
+    def make(self, addresses: Sequence[int], stream: Any) -> None:
         """Launch on arrays at these addresses, with memory that is nobody else's meanwhile."""
         try:
-            free: Free = (self._own.free if self._has_memory else self._free)[stream]
+            free = self._own.free[stream] if self._has_memory else self._free[stream]
             kept = free.pop()
         except (AttributeError, KeyError, IndexError):
             self._make_first(addresses, stream)
@@ -84,14 +84,14 @@ class Launches:
         launch()
         free.append(kept)
 
-    def _make_first(self, addresses: list[int], stream: Any) -> None:
+    def _make_first(self, addresses: Sequence[int], stream: Any) -> None:
         launch = self._packed(addresses, stream)
         launch()  # what was packed under capture keeps its memory, for the recording
         has_to_ask = self._has_memory and getattr(launch, "is_recordable", True)
         if not (has_to_ask and self._device.is_capturing(stream)):
             self.free(stream).append((launch, launch.move, has_to_ask))
 
-    def kept(self, addresses: list[int], stream: Any) -> Callable[[], None]:
+    def kept(self, addresses: Sequence[int], stream: Any) -> Callable[[], None]:
         """Pack what launches on arrays at these addresses for many times, as `make` does.
 
         With memory it is for the thread that asks, and shares that of the thread's others on
@@ -116,5 +116,5 @@ class Launches:
 
         return launch
 
-    def _packed(self, addresses: list[int], stream: Any) -> MovableLaunch:
+    def _packed(self, addresses: Sequence[int], stream: Any) -> MovableLaunch:
         return cast("MovableLaunch", self._packer(self._arrays_at(addresses), stream))

@@ -65,33 +65,6 @@ class Op(Direct):
         self._serving.forget()
 
 
-class _Kernels(dict[int, Calls]):
-    """Kernels by the open size.
-
-    Attributes
-    ----------
-    count
-        Gives the number of elements of an array: a tensor tells it in half the time of its shape.
-    plans
-        What finds the arrays that a kernel remembers, by that number. Each set of arrays is
-        remembered by one kernel alone: a number that stands for two sizes costs a look at the
-        shape, no more.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count: Callable[[Any], int] = _SIZE
-        self.plans: dict[int, Callable[[Key], Run | None]] = {}
-
-    def learn(self, array: Any, calls: Calls) -> None:
-        """Take note of an array that gives the size of a kernel."""
-        count = getattr(type(array), "numel", _SIZE)
-        if count is not self.count:
-            self.count, self.plans = count, {}
-        with suppress(Exception):  # it does not tell
-            self.plans[count(array)] = calls.plans.get
-
-
 class _Serving:
     """The kernels of one op."""
 
@@ -109,8 +82,13 @@ class _Serving:
         self.open_size = _open_size(family, fixed)
         self._place, self._axis, self._argument = _where(family, design, fixed, self.open_size)
         self._has_two_inputs = len(design.arguments) == 3
-        self._kernels = _Kernels()
+        self._kernels: dict[int, Calls] = {}
         self._stand_ins: dict[int, tuple[BoundKernel, float]] = {}
+        # What finds the arrays that a kernel remembers, by the number of elements of the array
+        # that gives the size: a tensor tells that in half the time of its shape. A set of arrays
+        # is remembered by one kernel alone, so a number that stands for two sizes does no harm.
+        self._plans: dict[int, Callable[[Key], Run | None]] = {}
+        self._count: Callable[[Any], int] = _SIZE
 
     def call(self, *inputs: Any, out: Any, stream: Any = None) -> Any:
         """Launch on arrays, and return `out`. See `BoundKernel` for the arguments.
@@ -120,13 +98,18 @@ class _Serving:
         XpuLaunchException
             As `BoundKernel`; or the array that gives the open size has no such axis.
         """
-        kernels, size = self._kernels, self._size(inputs)
+        plans, kernels, size = self._plans, self._kernels, self._size(inputs)
         calls = kernels.get(size)
         if calls is None:
             with self._beside(stream):
                 calls = self._served(size).calls
         if kernels.get(size) is calls:
-            kernels.learn(inputs[self._place], calls)
+            array = inputs[self._place]
+            known, self._count = self._count, getattr(type(array), "numel", _SIZE)
+            if self._count is not known:
+                plans.clear()
+            with suppress(Exception):  # it does not tell
+                plans[self._count(array)] = calls.plans.get
         return calls.call(*inputs, out=out, stream=stream)
 
     def direct(self) -> Callable[..., Any]:
@@ -143,11 +126,10 @@ class _Serving:
             out: Any,
             stream: Any = None,
         ) -> Any:
-            kernels, key = self._kernels, (id(first), id(second), id(out), stream)
-            array = second if place else first
+            key, array = (id(first), id(second), id(out), stream), second if place else first
             try:
-                run = kernels.plans[kernels.count(array)](key)
-                calls = kernels[array.shape[axis]] if run is None else None
+                run = self._plans[self._count(array)](key)
+                calls = self._kernels[array.shape[axis]] if run is None else None
             except Exception:
                 # A size or a kind of array that is not known yet, or none at all.
                 return call(*given(first, second, *others), out=out, stream=stream)
@@ -155,7 +137,7 @@ class _Serving:
                 return out
             if calls is None or others or second is ABSENT:
                 return call(*given(first, second, *others), out=out, stream=stream)
-            calls.first(key, (first, second, out), stream)
+            calls.new(key, first, second, out, stream)
             return out
 
         return direct
@@ -174,7 +156,7 @@ class _Serving:
     def forget(self) -> None:
         """Bind anew at the next call of every size."""
         # New dictionaries: what a bind under way in another thread finds is kept in the old.
-        self._kernels, self._stand_ins = _Kernels(), {}
+        self._kernels, self._stand_ins, self._plans = {}, {}, {}
 
     def _served(self, size: int) -> BoundKernel:
         stand_in, until = self._stand_ins.get(size, (None, 0.0))

@@ -15,9 +15,9 @@ _MOST_PLANS: Final = 1 << 16
 """Sets of living arrays that one bound kernel remembers: the experts of all layers of a
 mixture share one. Past that it forgets them all, and looks anew at what is still used."""
 
-_CALLS: Final = 1021
-_TURNS: Final = tuple(call * call % _CALLS < _CALLS // 32 for call in range(_CALLS))
-"""Calls whose arrays are remembered: one in 32, scattered. To remember a set and to forget it
+_CALLS: Final = 2039
+_TURNS: Final = tuple(call * call % _CALLS < _CALLS // 128 for call in range(_CALLS))
+"""Calls whose arrays are remembered: one in 97, scattered. To remember a set and to forget it
 costs as much as to look at new arrays, and arrays that are fresh at every call get each other's
 numbers, so that nothing tells them from ones that stay. The length is a prime, so that a set
 that comes at every so many calls comes at its turn."""

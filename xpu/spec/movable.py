@@ -7,6 +7,7 @@ caller's addresses in it, instead of packing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -33,7 +34,7 @@ class MovableLaunch(Protocol):
     def __call__(self) -> None:
         """Make the launch."""
 
-    def move(self, addresses: list[int]) -> None:
+    def move(self, addresses: Sequence[int]) -> None:
         """Take other arrays from the next call on, one address for each as packed.
 
         Nobody calls it while a call is under way, and it checks nothing.

@@ -57,11 +57,11 @@ class Kernel:
 
     def call(self, *inputs, out, stream=None):
         values = (*inputs, out)
-        self.first((*map(id, values), stream), values, stream)
+        self.new((*map(id, values), stream), *values, stream)
         return out
 
-    def first(self, key, values, stream):
-        self.given.append((values, stream))
+    def new(self, key, first, second, out, stream):
+        self.given.append((first, second, out, stream))
 
 
 class Binds:
@@ -200,7 +200,7 @@ def test_the_open_size_is_looked_at_at_every_call_whatever_the_objects():
 
 def test_a_kernel_that_fails_is_not_taken_for_a_missing_size():
     class Failing(Kernel):
-        def first(self, key, values, stream):
+        def new(self, key, first, second, out, stream):
             raise KeyError("from the launch")
 
     one = Op(FAMILY, Product(), {"n": 5, "k": 7}, lambda _name, size: Failing(size))
@@ -273,8 +273,10 @@ def test_the_design_of_the_other_tests_has_one_result():
 
 def test_arrays_that_come_again_are_launched_on_as_remembered():
     class Remembering(Kernel):
-        def first(self, key, values, stream):
-            self.plans.remember(key, values, (), lambda: lambda: self.given.append("again"))
+        def new(self, key, first, second, out, stream):
+            self.plans.remember(
+                key, (first, second, out), (), lambda: lambda: self.given.append("again")
+            )
 
     kernels = []
 

@@ -175,8 +175,8 @@ def _movable(
 ) -> Callable[[], None]:
     """Make a `MovableLaunch` of a launch whose addresses are at these places of its plan."""
 
-    def move(addresses: list[int]) -> None:
-        words[places] = addresses  # type: ignore[assignment]  # a list is invariant
+    def move(addresses: Sequence[int]) -> None:
+        words[places] = addresses  # type: ignore[call-overload]  # any sequence will do
 
     made: Any = call  # a function with attributes: an object is called slower
     made.move, made.is_recordable = move, False

@@ -144,7 +144,7 @@ class CudaRoutine(LoadedKernel):
 
     def _call(
         self, laid: _Laid, sizes: tuple[int, ...], stream: int
-    ) -> tuple[Callable[[], None], Callable[[list[int]], None]]:
+    ) -> tuple[Callable[[], None], Callable[[Sequence[int]], None]]:
         """Return what makes the call, and what moves it to other arrays."""
         lt, entry, context = self._lt, self.entry, self.context
         matmul = lt.function("cublasLtMatmul")
@@ -152,7 +152,7 @@ class CudaRoutine(LoadedKernel):
         queue = ctypes.c_void_p(stream)
         given = (*laid.arguments, queue)
 
-        def move(addresses: list[int]) -> None:
+        def move(addresses: Sequence[int]) -> None:
             nonlocal laid, given
             if tuple(map(_alignment, addresses)) == laid.alignments:
                 for pointer, address in zip(laid.pointers, addresses, strict=True):
