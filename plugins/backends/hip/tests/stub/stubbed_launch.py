@@ -171,6 +171,22 @@ def test_a_thread_is_left_as_it_was_found(stub, opened, add, arrays) -> None:
     assert np.array_equal(opened.to_host(arrays[1]), 100 + np.arange(N))
 
 
+def test_threads_launch_at_once(stub, opened, add, arrays) -> None:
+    launches = [opened.launcher(add, ONE, arrays, (N,)) for _ in range(4)]
+
+    def work(launch: Any) -> None:
+        for _ in range(25):
+            launch()
+
+    threads = [threading.Thread(target=work, args=(launch,)) for launch in launches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    opened.synchronize()
+    assert np.array_equal(opened.to_host(arrays[1]), 100 + 100 * np.arange(N))
+
+
 def test_work_is_done_while_somebody_captures_elsewhere(stub, opened, add, arrays) -> None:
     stream = made(opened)
     opened.context.hip.hipStreamBeginCapture(stream, 0)  # global: it forbids others what it can

@@ -119,6 +119,19 @@ def test_arrays_of_frameworks_are_taken_without_a_copy(opened) -> None:
     assert np.array_equal(opened.to_host(part), np.arange(6, 18).reshape(2, 6))
 
 
+def test_what_came_through_dlpack_is_given_back_once(opened) -> None:
+    value = GpuArray.of(np.zeros(8, np.float32), opened)
+    before = sys.getrefcount(value._shape)
+    taken = opened.import_array(DlpackArray(value), writable=True)
+    assert sys.getrefcount(value._shape) > before, "its producer keeps it for the taker"
+    del taken
+    gc.collect()
+    assert sys.getrefcount(value._shape) == before
+    with pytest.raises(XpuLaunchException, match="another device"):
+        opened.import_array(DlpackArray(value, number=3), writable=True)
+    assert sys.getrefcount(value._shape) == before, "one that is refused stays its producer's"
+
+
 def test_arrays_that_cannot_be_used_are_refused_by_name(opened) -> None:
     value = GpuArray.of(np.zeros((4, 6), np.float32), opened)
     host = np.zeros(4, np.float32)
