@@ -35,12 +35,11 @@ class Block:
 class Loop:
     """A loop: the instructions of its own, without those of loops within it.
 
-    `depth` is 0 for one that is in no other; `is_innermost`: none is in it.
+    `inner` are the places, in the list of all, of the loops within it.
     """
 
     instructions: tuple[str, ...]
-    depth: int
-    is_innermost: bool
+    inner: tuple[int, ...]
 
 
 def loops_of(assembly: str, jumps: Callable[[str], Jumps]) -> list[Loop]:
@@ -53,16 +52,13 @@ def loops_of(assembly: str, jumps: Callable[[str], Jumps]) -> list[Loop]:
     """
     blocks = _blocks(assembly, jumps)
     bodies = _bodies(blocks)
-    inside = {
-        header: [other for other in bodies if other != header and header in bodies[other]]
-        for header in bodies
-    }
+    every = list(bodies.values())
     found = []
     for header, body in bodies.items():
-        inner = [other for other in bodies if header in inside[other]]
-        own = body.difference(*(bodies[other] for other in inner))
-        lines = tuple(line for at in sorted(own) for line in blocks[at].instructions)
-        found.append(Loop(lines, len(inside[header]), not inner))
+        inner = [at for at, other in enumerate(bodies) if other != header and other in body]
+        own = body.difference(*(every[at] for at in inner))
+        lines = (line for at in sorted(own) for line in blocks[at].instructions)
+        found.append(Loop(tuple(lines), tuple(inner)))
     return found
 
 

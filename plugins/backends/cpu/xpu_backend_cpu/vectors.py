@@ -15,8 +15,11 @@ import attrs
 from xpu_backend_cpu.loops import Jumps, Loop, loops_of
 
 _INNER_TURNS: Final = 16
-"""Turns of a loop for one of the loop around it, to tell which has the most work. Any number
-does that is well over one: what is left over beside a loop is longer than it, not sixteen times."""
+"""Turns of a loop for one of the loop around it, to tell which of the two has the most work. Any
+number does that is well over one: more is done around a loop than in it, but not so many times."""
+
+_TILE_WORK: Final = 64
+"""What an instruction on matrices counts for: it does more than any on vectors."""
 
 
 @attrs.frozen
@@ -30,6 +33,7 @@ class _Words:
     jump: re.Pattern[str]
     ends: re.Pattern[str]
     vector: re.Pattern[str]
+    tile: re.Pattern[str]
     scalar: re.Pattern[str]
     whole: re.Pattern[str]
 
@@ -43,6 +47,7 @@ _X86: Final = _Words(
         r"|v?(?:add|sub|mul|div|min|max|sqrt|dp|hadd)p[sdh] "
         r"|v?p(?:add|sub|mul|madd|max|min|sad|abs|avg|hadd|dp)\w* |vdp\w+ps |tdp\w+ |tcmm\w+ "
     ),
+    tile=re.compile(r"tdp\w+ |tcmm\w+ "),
     scalar=re.compile(r"v?(?:fn?m(?:add|sub)\d*|add|sub|mul|div|min|max|sqrt)s[sdh] "),
     whole=re.compile(r"i?mul[bwlq]? "),
 )
@@ -55,6 +60,7 @@ _ARM: Final = _Words(
         r"|addp|[su]dot|usdot|sudot|bfdot|[su]mmla|usmmla|bfmmla|fmmla|[su]?mop[as]|[bf]fmop[as]) "
         r".*(?:\bv\d+\.\d*[bhsd]|\bz\w+\.[bhsd])"
     ),
+    tile=re.compile(r"(?:[su]?mop[as]|[bf]fmop[as]) "),
     scalar=re.compile(r"f(?:n?m(?:add|sub|ul)|add|sub|div|max|min)\w* [hsd]\d"),
     whole=re.compile(r"(?:mul|madd|msub|[su]mull|[su]maddl) [wx]\d"),
 )
@@ -64,8 +70,8 @@ _SETS: Final = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 def vector_instructions(assembly: str, machine: str | None = None) -> int | None:
     """Count the vector instructions of a kernel's main loop that calculate.
 
-    The main loop is the one with the most instructions that calculate, one within another
-    loop counting for more of them than one that is not.
+    The main loop is the one with the most instructions that calculate. A loop around another one
+    is not it, unless it does far more in a turn.
 
     Parameters
     ----------
@@ -81,14 +87,15 @@ def vector_instructions(assembly: str, machine: str | None = None) -> int | None
     words = _SETS.get((machine or platform.machine()).lower())
     if words is None:
         return None
-    best, vectors_of_best = (0, 0), 0
-    for loop in loops_of(assembly, lambda text: _jumps(words, text)):
-        vectors, scalars = _counted(loop, words)
-        # Of two with as much work the one with vectors: the other is what was left over of it.
-        work = ((vectors + scalars) * _INNER_TURNS**loop.depth, vectors)
-        if work > best:
-            best, vectors_of_best = work, vectors
-    return vectors_of_best if best[0] else None
+    loops = loops_of(assembly, lambda text: _jumps(words, text))
+    counted = [_counted(loop, words) for loop in loops]
+    work = [vectors + scalars + _TILE_WORK * tiles for vectors, scalars, tiles in counted]
+    best = (0, 0)
+    for at, loop in enumerate(loops):
+        if all(work[inner] * _INNER_TURNS < work[at] for inner in loop.inner):
+            # Of two with as much work the one with vectors: the other is what was left over.
+            best = max(best, (work[at], counted[at][0]))
+    return best[1] if best[0] else None
 
 
 def _jumps(words: _Words, text: str) -> Jumps:
@@ -96,12 +103,13 @@ def _jumps(words: _Words, text: str) -> Jumps:
     return Jumps(None if found is None else found[1], words.ends.match(text) is None)
 
 
-def _counted(loop: Loop, words: _Words) -> tuple[int, int]:
-    vectors = sum(1 for text in loop.instructions if words.vector.match(text))
-    scalars = sum(
-        1
-        for text in loop.instructions
-        if not words.vector.match(text)
-        and (words.scalar.match(text) or (loop.is_innermost and words.whole.match(text)))
-    )
-    return vectors, scalars
+def _counted(loop: Loop, words: _Words) -> tuple[int, int, int]:
+    """Count instructions on vectors, on numbers, and on matrices, which are among the first."""
+    vectors = scalars = tiles = 0
+    for text in loop.instructions:
+        if words.vector.match(text):
+            vectors += 1
+            tiles += words.tile.match(text) is not None
+        elif words.scalar.match(text) or (not loop.inner and words.whole.match(text)):
+            scalars += 1
+    return vectors, scalars, tiles
