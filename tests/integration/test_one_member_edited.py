@@ -129,5 +129,6 @@ def test_of_all_shipped_families_only_that_member_is_compiled_again(
 
     assert len(built("")) > 100
     assert built("") == []
-    member = '{ name = "i8x16", dialects = ["c"], tile_m = 8, tile_n = 16, tile_k = 256 }'
+    sizes = "tile_m = 8, tile_n = 16, tile_k = 256, unroll = 4"
+    member = f'{{ name = "i8x16", dialects = ["c"], {sizes} }}'
     assert built(f"[families.q4k_tile]\nmembers = [{member}]\n") == ["q4k_tile.i8x16"]
