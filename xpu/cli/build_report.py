@@ -100,7 +100,7 @@ def _gates(build: FamilyBuild, member: str) -> Row:
     if not found:
         return {}
     failing = [str(one) for one in found if not one.item]
-    kept = ("gate", "kernel", "figure", "declaration", "item")
+    kept = ("gate", "kernel", "backend", "figure", "declaration", "item")
     return {
         "error": "; ".join(failing),
         "gates": [{name: getattr(one, name) for name in kept} for one in found],
