@@ -20,7 +20,7 @@ DEFAULT_STREAMS: Final = frozenset({LEGACY_STREAM, 1, 2})
 Source: hipStreamLegacy and hipStreamPerThread of hip_runtime_api.h.
 """
 _Words: TypeAlias = "array.array[int]"  # ctypes takes four times as long to change a word
-_Move = Callable[[list[int]], None]
+_Move = Callable[[Sequence[int]], None]
 
 
 def stream_number(stream: Any) -> int:
@@ -89,7 +89,7 @@ def packed(
     number = stream_number(stream)
     memory = _parameters(values, count)
     made: Any = _launch(context, kernel, arguments, number, memory)
-    move = _mover(memory, count, len(buffers))
+    move = _mover(memoryview(memory), count, len(buffers))
     if launch.clears_result:
         made, move = _cleared(context, buffers[-1], number, made, move)
     if not context.is_only:
@@ -145,14 +145,14 @@ def _cleared(
             checked((code,), "the result cannot be cleared")
         launch()
 
-    def move_both(addresses: list[int]) -> None:
+    def move_both(addresses: Sequence[int]) -> None:
         move(addresses)
         place.value = addresses[-1]
 
     return call, move_both
 
 
-def _mover(memory: _Words, first: int, count: int) -> _Move:
+def _mover(memory: memoryview[int], first: int, count: int) -> _Move:
     """Return what puts other addresses among the parameters.
 
     Of two arrays and of three it is written out: a slice or a loop takes four times as long.
@@ -161,19 +161,19 @@ def _mover(memory: _Words, first: int, count: int) -> _Move:
     if count == 2:
         one, two = places
 
-        def move_two(addresses: list[int]) -> None:
+        def move_two(addresses: Sequence[int]) -> None:
             memory[one], memory[two] = addresses
 
         return move_two
     if count == 3:
         x, y, z = places
 
-        def move_three(addresses: list[int]) -> None:
+        def move_three(addresses: Sequence[int]) -> None:
             memory[x], memory[y], memory[z] = addresses
 
         return move_three
 
-    def move(addresses: list[int]) -> None:
+    def move(addresses: Sequence[int]) -> None:
         for place, address in zip(places, addresses, strict=True):
             memory[place] = address
 

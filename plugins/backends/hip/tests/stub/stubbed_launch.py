@@ -76,7 +76,7 @@ def test_a_launch_moves_to_other_arrays_and_nothing_stays_behind(
     for factor in (2, 3):
         a = opened.from_host(np.full(N, factor, np.float32))
         y = opened.from_host(np.full(N, 7, np.float32))
-        packed.move([a.address, y.address])
+        packed.move((a.address, y.address))
         packed()
         packed.move([0, 0])  # what was queued has read its addresses
         opened.synchronize()
