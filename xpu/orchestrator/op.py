@@ -137,7 +137,7 @@ class _Serving:
                 return out
             if calls is None or others or second is ABSENT:
                 return call(*given(first, second, *others), out=out, stream=stream)
-            calls.new(key, first, second, out, stream)
+            calls.first(key, (first, second, out), stream)
             return out
 
         return direct

@@ -15,12 +15,12 @@ _MOST_PLANS: Final = 1 << 16
 """Sets of living arrays that one bound kernel remembers: the experts of all layers of a
 mixture share one. Past that it forgets them all, and looks anew at what is still used."""
 
-_CALLS: Final = 2039
-_TURNS: Final = tuple(call * call % _CALLS < _CALLS // 128 for call in range(_CALLS))
-"""Calls whose arrays are remembered: one in 97, scattered. To remember a set and to forget it
-costs as much as to look at new arrays, and arrays that are fresh at every call get each other's
-numbers, so that nothing tells them from ones that stay. The length is a prime, so that a set
-that comes at every so many calls comes at its turn."""
+_CALLS: Final = 8191
+_TURNS: Final = tuple(call * call % _CALLS < _CALLS // 256 for call in range(_CALLS))
+"""Calls whose arrays are remembered: the first, and one in 220, scattered. To remember a set and
+to forget it costs as much as ten calls with new arrays, and arrays that are fresh at every call
+get each other's numbers, so that nothing tells them from ones that stay. The length is a prime,
+so that a set that comes at every so many calls comes at its turn."""
 
 Key = tuple[Any, ...]
 """Numbers of inputs and result, and the stream."""
@@ -43,7 +43,8 @@ class Plans(dict[Key, Run]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.turns = itertools.cycle(_TURNS)
+        # Not `cycle`, which would keep a copy for each kernel.
+        self.turns = itertools.chain.from_iterable(itertools.repeat(_TURNS))
         self.arrays: dict[Key, tuple[weakref.ref[Any], ...]] = {}
 
     def remember(

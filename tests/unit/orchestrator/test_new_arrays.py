@@ -14,7 +14,7 @@ from xpu.errors import XpuLaunchException
 from xpu.spec import Argument
 
 KINDS = pytest.mark.parametrize("dress", [lambda array: array, Torchlike], ids=["numpy", "tensor"])
-ENOUGH = 300
+ENOUGH = 800
 """Calls with one set after which it is remembered wherever in the turns it begins."""
 
 

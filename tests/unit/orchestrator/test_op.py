@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -57,11 +59,11 @@ class Kernel:
 
     def call(self, *inputs, out, stream=None):
         values = (*inputs, out)
-        self.new((*map(id, values), stream), *values, stream)
+        self.first((*map(id, values), stream), values, stream)
         return out
 
-    def new(self, key, first, second, out, stream):
-        self.given.append((first, second, out, stream))
+    def first(self, key, values, stream):
+        self.given.append((values, stream))
 
 
 class Binds:
@@ -200,7 +202,7 @@ def test_the_open_size_is_looked_at_at_every_call_whatever_the_objects():
 
 def test_a_kernel_that_fails_is_not_taken_for_a_missing_size():
     class Failing(Kernel):
-        def new(self, key, first, second, out, stream):
+        def first(self, key, values, stream):
             raise KeyError("from the launch")
 
     one = Op(FAMILY, Product(), {"n": 5, "k": 7}, lambda _name, size: Failing(size))
@@ -271,25 +273,59 @@ def test_the_design_of_the_other_tests_has_one_result():
     assert [argument.access for argument in ARGUMENTS] == ["read", "write"]
 
 
+class Remembering(Kernel):
+    """It remembers whatever it is given, and notes which call was which."""
+
+    def first(self, key, values, stream):
+        self.given.append("first")
+        self.plans.remember(key, values, (), lambda: lambda: self.given.append("again"))
+
+
+class Kernels(dict):
+    """What an op binds through; a kernel for each size."""
+
+    def __call__(self, _name, size):
+        return self.setdefault(size, Remembering(size))
+
+
 def test_arrays_that_come_again_are_launched_on_as_remembered():
-    class Remembering(Kernel):
-        def new(self, key, first, second, out, stream):
-            self.plans.remember(
-                key, (first, second, out), (), lambda: lambda: self.given.append("again")
-            )
-
-    kernels = []
-
-    def bind(_name, size):
-        kernels.append(Remembering(size))
-        return kernels[-1]
-
-    one = op(bind)
+    kernels = Kernels()
+    one = op(kernels)
     (w, x), y = arrays(m=4)
     for _ in range(4):
         assert one(w, x, out=y) is y
-    [kernel] = kernels
-    assert kernel.given == ["again"] * 3
+    assert kernels[4].given == ["first", *["again"] * 3]
     one.forget()
+    kernels.clear()
     one(w, x, out=y)
-    assert len(kernels) == 2
+    assert kernels[4].given == ["first"]
+
+
+class Counted:
+    """A tensor that tells its number of elements."""
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+    def numel(self):
+        return math.prod(self.shape)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (Counted(2, 6), Counted(3, 4)),
+        (np.zeros((2, 6)), np.zeros((3, 4))),
+        (Counted(2, 6), np.zeros((3, 4))),
+        (SimpleNamespace(shape=(2, 6)), Counted(3, 4)),
+    ],
+    ids=["tensors", "numpy", "both", "one that does not tell"],
+)
+def test_arrays_of_as_many_elements_are_served_by_the_kernels_of_their_sizes(pair):
+    kernels, w, y = Kernels(), np.zeros(1), np.zeros(1)
+    one = op(kernels)
+    for _ in range(5):
+        for x in pair:
+            one(w, x, out=y)
+            assert kernels[x.shape[0]].given.pop() in ("first", "again")
+            assert not any(kernel.given for kernel in kernels.values())
