@@ -5,9 +5,10 @@
  *
  * A tier is four templates. The software tier's are below; a backend with native shapes specialises for them, in
  * xpu::simt and after this file, with the same members:
- *   native_a, native_b <T, M, N, K>   count words of a lane: at(i), row(i) or column(i), k(i), load(...)
+ *   native_a, native_b <T, M, N, K>   count words of a lane: at(i), row(i) or column(i), k(i), load(...); `lines`
+ *                                     rows or columns that they are of: line(i), first(l)
  *   native_sums <R, M, N, K>          count sums of a lane: at(i), row(i), column(i)
- *   native_product <T, M, N, K>       add(sums, a, b)
+ *   native_product <T, M, N, K>       add(sums, a, b XPU_SITE_TYPE)
  * All native sums of one M and N lie alike in the lanes, and words of K = 32 go on where those of K = 16 end.
  */
 #ifndef XPU_SIMT_MATRIX_H
@@ -60,14 +61,16 @@ template <class T> struct float_operand {
 template <> struct operand<half> : float_operand<half> {};
 template <> struct operand<bfloat16> : float_operand<bfloat16> {};
 
-/* `lines` lines of K elements each, as words. */
-template <class T, int K, int lines> struct software_lines {
-    static constexpr int words = K * (int)sizeof(T) / 4, count = lines * words;
+/* Lines of K elements each, as words. */
+template <class T, int K, int held> struct software_lines {
+    static constexpr int words = K * (int)sizeof(T) / 4, lines = held, count = lines * words;
     static_assert(K * sizeof(T) % 16 == 0, "a row of the tile is a multiple of 16 bytes");
     uint32_t word[lines][words];
 
     XPU_DEVICE uint32_t &at(int i) { return word[i / words][i % words]; }
     static XPU_DEVICE int k(int i) { return i % words * 4 / (int)sizeof(T); }
+    static constexpr XPU_DEVICE int line(int i) { return i / words; }
+    static constexpr XPU_DEVICE int first(int l) { return l * words; }
     template <class S> XPU_DEVICE void load_line(int at, const S &from, int64_t start)
     {
         for (int w = 0; w < words; w += 4) {
@@ -125,25 +128,30 @@ struct no_product {
 };
 } // namespace simt
 
-/* Operands. `[i]` is a word of neighbouring k, the first in the lowest bits, of row or column and k(i). */
+/* Operands. `[i]` is a word of neighbouring k, the first in the lowest bits, of row or column and k(i). The words of a
+ * lane are of `lines` rows or columns: word i is of number line(i), whose first word is first(line(i)). */
 template <class T, int M, int N, int K> struct matrix_a {
     static constexpr bool is_native = simt::is_native(simt::type_number<T>, M, N, K);
     using tier = typename simt::either<is_native, simt::native_a<T, M, N, K>, simt::software_a<T, M, N, K>>::type;
-    static constexpr int count = tier::count; /* words of one lane */
+    static constexpr int count = tier::count, lines = tier::lines; /* words of one lane, and of how many rows */
     tier held;
     XPU_DEVICE uint32_t &operator[](int i) { return simt::note_use<T, M, N, K>(), held.at(i); }
     XPU_DEVICE int row(int i) const { return simt::note_use<T, M, N, K>(), tier::row(i); }
     XPU_DEVICE int k(int i) const { return tier::k(i); }
+    XPU_DEVICE int line(int i) const { return tier::line(i); }
+    XPU_DEVICE int first(int l) const { return tier::first(l); }
 };
 
 template <class T, int M, int N, int K> struct matrix_b {
     static constexpr bool is_native = simt::is_native(simt::type_number<T>, M, N, K);
     using tier = typename simt::either<is_native, simt::native_b<T, M, N, K>, simt::software_b<T, M, N, K>>::type;
-    static constexpr int count = tier::count;
+    static constexpr int count = tier::count, lines = tier::lines;
     tier held;
     XPU_DEVICE uint32_t &operator[](int i) { return simt::note_use<T, M, N, K>(), held.at(i); }
     XPU_DEVICE int column(int i) const { return simt::note_use<T, M, N, K>(), tier::column(i); }
     XPU_DEVICE int k(int i) const { return tier::k(i); }
+    XPU_DEVICE int line(int i) const { return tier::line(i); }
+    XPU_DEVICE int first(int l) const { return tier::first(l); }
 };
 
 template <class R, int M, int N, int K> struct accumulator {

@@ -56,7 +56,11 @@ class Machine:
             given = member if part == design.name else {}
             defines = {f"XPU_{name.upper()}": str(value) for name, value in given.items()}
             defines |= {f"XPU_{name}_{value}".upper(): "1" for name, value in constants.items()}
-            unit = KernelUnit(part, "kernel", source.text, source.includes, defines)
+            # The compile step takes the block from where it is launched.
+            block = getattr(from_, "threads", None)
+            unit = KernelUnit(
+                part, "kernel", source.text, source.includes, defines, max_threads=block
+            )
             [code] = self._compiler.compile([unit], f"wave{wave}", deadline_s=120)
             assert isinstance(code, CompiledCode), code
             path = self._folder / f"{len(self._kernels)}.so"

@@ -101,7 +101,10 @@ template <class T, int K> struct wide : fragment<T, 16, K> {
     uint32_t word[base::count]; /* [step][piece][eight] */
 
     XPU_DEVICE uint32_t &at(int i) { return word[i]; }
-    static XPU_DEVICE int line(int i) { return lane() / 4 + i % 2 * 8; }
+    static constexpr int lines = 2;
+    static XPU_DEVICE int place(int i) { return lane() / 4 + i % 2 * 8; }
+    static XPU_DEVICE int line(int i) { return i % 2; }
+    static XPU_DEVICE int first(int l) { return l; }
     static XPU_DEVICE int k(int i) { return base::k_of(i / 2); }
     template <class S> XPU_DEVICE void load(const S &from, int64_t offset, int64_t stride)
     {
@@ -113,13 +116,16 @@ template <class T, int K> struct wide : fragment<T, 16, K> {
     }
 };
 
-/* `lines` lines, eight for each instruction, the pieces of an eight side by side. */
-template <class T, int lines, int K> struct narrow : fragment<T, lines, K> {
-    using base = fragment<T, lines, K>;
+/* 8 or 16 lines, eight for each instruction, the pieces of an eight side by side. */
+template <class T, int all, int K> struct narrow : fragment<T, all, K> {
+    using base = fragment<T, all, K>;
     uint32_t word[base::count]; /* [step][eight][piece] */
 
     XPU_DEVICE uint32_t &at(int i) { return word[i]; }
-    static XPU_DEVICE int line(int i) { return lane() / 4 + i / base::pieces % base::eights * 8; }
+    static constexpr int lines = base::eights;
+    static XPU_DEVICE int place(int i) { return lane() / 4 + line(i) * 8; }
+    static XPU_DEVICE int line(int i) { return i / base::pieces % base::eights; }
+    static XPU_DEVICE int first(int l) { return l * base::pieces; }
     static XPU_DEVICE int k(int i)
     {
         return base::k_of(i % base::pieces + i / (base::pieces * base::eights) * base::pieces);
@@ -153,10 +159,10 @@ template <class R, int K> struct native_sums<R, 8, 16, K> {
 };
 
 template <class Base> struct rows_of : Base {
-    static XPU_DEVICE int row(int i) { return Base::line(i); }
+    static XPU_DEVICE int row(int i) { return Base::place(i); }
 };
 template <class Base> struct columns_of : Base {
-    static XPU_DEVICE int column(int i) { return Base::line(i); }
+    static XPU_DEVICE int column(int i) { return Base::place(i); }
 };
 
 template <class T, int K> struct native_a<T, 16, 16, K> : rows_of<wide<T, K>> {};
@@ -165,7 +171,7 @@ template <class T, int K> struct native_a<T, 8, 16, K> : rows_of<narrow<T, 8, K>
 template <class T, int K> struct native_b<T, 8, 16, K> : columns_of<wide<T, K>> {};
 
 template <class T, int K> struct native_product<T, 16, 16, K> {
-    template <class C, class A, class B> static XPU_DEVICE void add(C &c, const A &a, const B &b)
+    template <class C, class A, class B> static XPU_DEVICE void add(C &c, const A &a, const B &b XPU_SITE_TYPE)
     {
         using f = fragment<T, 16, K>;
         for (int s = 0; s < f::steps; ++s)
@@ -175,7 +181,7 @@ template <class T, int K> struct native_product<T, 16, 16, K> {
 };
 
 template <class T, int K> struct native_product<T, 8, 16, K> {
-    template <class C, class A, class B> static XPU_DEVICE void add(C &c, const A &a, const B &b)
+    template <class C, class A, class B> static XPU_DEVICE void add(C &c, const A &a, const B &b XPU_SITE_TYPE)
     {
         using f = fragment<T, 8, K>;
         for (int s = 0; s < f::steps; ++s)

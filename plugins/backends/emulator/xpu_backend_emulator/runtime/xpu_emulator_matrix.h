@@ -11,12 +11,14 @@ namespace xpu {
 namespace simt {
 
 template <class T, int K> struct native_line {
-    static constexpr int count = K * (int)sizeof(T) / 4;
+    static constexpr int count = K * (int)sizeof(T) / 4, lines = 1;
     static_assert(K * sizeof(T) % 16 == 0, "a row of the tile is a multiple of 16 bytes");
     uint32_t word[count];
 
     uint32_t &at(int i) { return word[XPU_CHECKED_INDEX(i, count)]; }
     static int k(int i) { return i * 4 / (int)sizeof(T); }
+    static int line(int) { return 0; }
+    static int first(int) { return 0; }
     template <class S> void load_line(const S &from, int64_t start)
     {
         for (int w = 0; w < count; w += 4) {

@@ -5,8 +5,6 @@
 namespace xpu {
 namespace simt {
 
-XPU_DEVICE void end_of_product() {} /* there are twice the registers of v_wmma's parts, and none spill */
-
 typedef _Float16 mfma_halves __attribute__((vector_size(8)));
 typedef short mfma_bfloats __attribute__((vector_size(8)));
 

@@ -11,10 +11,6 @@
 namespace xpu {
 namespace simt {
 
-/* The scheduler takes all 256 registers for operands of products to come, and more: a tile of 64 x 64 then spills 79
- * of them, and has 148 with this. */
-XPU_DEVICE void end_of_product() { __builtin_amdgcn_sched_barrier(0); }
-
 typedef int wmma_bytes __attribute__((vector_size(step_words<int8_t> * 4)));
 typedef _Float16 wmma_halves __attribute__((vector_size(step_words<half> * 4)));
 typedef short wmma_bfloats __attribute__((vector_size(step_words<bfloat16> * 4)));

@@ -48,16 +48,16 @@ inline xpu::half2 twice(float v)
     return xpu::half2_of(h, h);
 }
 
-/* Of the columns of a lane's operand words, for each step of a quarter. */
+/* Of the columns that a lane's operand words are of, for each step of a quarter. */
 struct quarter_scales {
-    sub_scale of[w_step::count][STEPS];
+    sub_scale of[w_step::lines][STEPS];
 };
 
-inline quarter_scales scales_of(const head (&heads)[w_step::count], const float (&factor)[w_step::count], int quarter)
+inline quarter_scales scales_of(const head (&heads)[w_step::lines], const float (&factor)[w_step::lines], int quarter)
 {
     quarter_scales out;
 #pragma unroll
-    for (int i = 0; i < w_step::count; ++i) {
+    for (int i = 0; i < w_step::lines; ++i) {
         const float d = heads[i].d_value() * factor[i], dmin = HAS_MINS ? heads[i].dmin_value() * factor[i] : 0.0f;
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
@@ -84,7 +84,8 @@ inline w_step operand_of(const quarter_words &w, const quarter_scales &scales, i
         const xpu::half2 one = {0x3c003c00u}, biased = {q | 0x64006400u};
         const xpu::half2 whole = xpu::fma(biased, one, xpu::half2{HAS_MINS ? 0xe400e400u : 0xe420e420u});
         const xpu::half2 none = {0x80008000u};
-        f[i] = xpu::fma(whole, scales.of[i][s].scale, HAS_MINS ? scales.of[i][s].offset : none).bits;
+        const sub_scale &by = scales.of[f.line(i)][s];
+        f[i] = xpu::fma(whole, by.scale, HAS_MINS ? by.offset : none).bits;
     }
     return f;
 }

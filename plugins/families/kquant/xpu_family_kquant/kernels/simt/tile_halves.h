@@ -41,9 +41,9 @@ inline void fetch_panel(const panels &to, const tile &t, const xpu::global<const
 struct wave_weights {
     weights stored;
     int64_t group[ACROSS];
-    float factor[ACROSS][w_step::count];
+    float factor[ACROSS][w_step::lines];
     quarter_words next[ACROSS];
-    head heads[ACROSS][w_step::count], next_heads[ACROSS][w_step::count];
+    head heads[ACROSS][w_step::lines], next_heads[ACROSS][w_step::lines];
 
     void open(int64_t first)
     {
@@ -52,8 +52,8 @@ struct wave_weights {
         for (int j = 0; j < ACROSS; ++j) {
             group[j] = xpu::min(first + j, stored.groups - 1);
 #pragma unroll
-            for (int i = 0; i < f.count; ++i)
-                factor[j][i] = stored.all.load<float>(stored.factors(group[j]) + f.column(i) * 4);
+            for (int i = 0; i < f.lines; ++i)
+                factor[j][i] = stored.all.load<float>(stored.factors(group[j]) + f.column(f.first(i)) * 4);
         }
     }
     void fetch(int64_t quarter)
@@ -68,9 +68,9 @@ struct wave_weights {
 #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
 #pragma unroll
-            for (int i = 0; i < f.count; ++i)
-                next_heads[j][i] =
-                    load_head(stored.all, stored.block(group[j], block), stored.tail(group[j], block), f.column(i));
+            for (int i = 0; i < f.lines; ++i)
+                next_heads[j][i] = load_head(stored.all, stored.block(group[j], block),
+                                             stored.tail(group[j], block), f.column(f.first(i)));
     }
 };
 
@@ -113,7 +113,7 @@ inline void multiply_tile(sums_of_wave &s, const xpu::shared<uint8_t> &dynamic, 
 #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
 #pragma unroll
-            for (int i = 0; i < w_step::count; ++i) w.heads[j][i] = w.next_heads[j][i];
+            for (int i = 0; i < w_step::lines; ++i) w.heads[j][i] = w.next_heads[j][i];
         if (start + QUARTERS < end) w.fetch_heads(start / QUARTERS + 1);
 #pragma unroll
         for (int q = 0; q < QUARTERS; ++q) {
