@@ -133,8 +133,10 @@ def _finding(subject: Subject, gate: Gate, kernel: str, member: str, figure: str
             f'{where}.unbounded = [{{ item = "…", {members} }}]'
         )
     else:
+        # An error of a compiler says itself how it is mended.
+        mend = "" if gate in ("no-code", "deadline") else "mend it, "
         told = (
-            f'mend it, or track it: {where}.unlowered = [{{ item = "…", backend = '
+            f'{mend}or track it: {where}.unlowered = [{{ item = "…", backend = '
             f'"{subject.backend}", gate = "{gate}", targets = ["{subject.target}"], {members}, '
             f'compilers = ["{subject.compiler}"] }}]'
         )

@@ -130,8 +130,8 @@ def _declared(
         )
     pinned = pinned_block(unit.kernel, sites, declared, parameters, width)
     defines = dict(unit.defines)
-    if pinned.max_threads is not None:
-        defines.pop(THREADS, None)  # a member's own is among the sites
+    if sites:
+        defines.pop(THREADS, None)  # a member's own is among them, or not the block
     return attrs.evolve(
         unit,
         defines=defines,

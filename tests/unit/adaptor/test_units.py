@@ -188,6 +188,17 @@ def test_a_members_threads_are_a_macro_only_where_there_are_no_blocks():
     assert (unit.max_threads, unit.defines["XPU_THREADS"]) == (None, "64")
 
 
+def test_a_members_threads_are_no_bound_where_the_block_depends_on_the_problem():
+    family = attrs.evolve(FAMILY, members=(Member("a", {"threads": 64}),))
+    open_ = attrs.evolve(family, declared=Declarations(max_threads=512))
+    unit = member_unit(open_, Waved(), SOURCE, family.members[0], 32)
+    assert (unit.max_threads, "XPU_THREADS" in unit.defines) == (512, False)
+    design = Waved()
+    design.declared = Declarations()
+    unit = member_unit(family, design, SOURCE, family.members[0], 32)
+    assert (unit.max_threads, "XPU_THREADS" in unit.defines) == (None, False)
+
+
 def test_a_source_for_any_width_with_a_literal_lane_count_is_refused():
     member = FAMILY.members[0]
     with pytest.raises(XpuBuildError, match=r"f\.a: .* the source, line 1: .*xpu::wave\(\) \* 32"):

@@ -1,0 +1,141 @@
+"""Gates and declarations on code that compilers of real targets make; no device is asked."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from first_party import plugin
+
+from xpu.adaptor import BuildCache
+from xpu.adaptor.gates import Finding
+from xpu.errors import XpuBuildError, XpuConfigError
+from xpu.model import Declarations, Family, Member, Unbounded, Unlowered
+from xpu.orchestrator import Building, FamilyBuild, targets_of
+from xpu.registry import Registry
+from xpu.settings import Settings
+from xpu.spec import Argument, Design, KernelSource, Launch, occupancy, wave
+
+# With 1024 threads in a block no part has the registers for what each of them keeps.
+SOURCE = """#include "xpu_simt.h"
+XPU_KERNEL(xpu::global<const float> x, xpu::global<float> y)
+{
+    float kept[XPU_VALUES];
+#pragma unroll
+    for (int i = 0; i < XPU_VALUES; ++i) kept[i] = x[i * xpu::threads() + xpu::thread()];
+    xpu::barrier();
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < XPU_VALUES; ++i) sum = sum * kept[i] + kept[XPU_VALUES - 1 - i];
+    y[xpu::thread()] = sum;
+}
+"""
+
+
+class Keeps(Design):
+    name = "keeps"
+    parameters = ("values", "threads")
+    problem = ("n",)
+    arguments = (Argument("x", "float32", "read"), Argument("y", "float32", "write"))
+    shapes = data = verify = None
+
+    def dialects(self):
+        return ("simt",)
+
+    def source(self, dialect):
+        return KernelSource(dialect, SOURCE)
+
+    def launch(self, dialect, member, problem):
+        return Launch(block=(member["threads"], 1, 1))
+
+
+class Open(Keeps):
+    name = "open"
+
+    def launch(self, dialect, member, problem):
+        return Launch(block=(problem.n, 1, 1))
+
+
+@occupancy(max_waves=2)
+class Bounded(Open):
+    name = "bounded"
+
+
+@wave(width=32)
+class Narrow(Keeps):
+    name = "narrow"
+
+
+MANY, FEW = (
+    Member("many", {"values": 140, "threads": 1024}),
+    Member("few", {"values": 4, "threads": 64}),
+)
+
+
+@pytest.fixture
+def built(tmp_path_factory):
+    """Build a design's family for a target, declared so; skip where there is no compiler."""
+    cache = BuildCache(tmp_path_factory.getbasetemp() / "gates")
+
+    def build(backend: str, target: str, design: type[Design], *declared, members=(FEW,)):
+        registry = Registry.from_plugins([(backend, plugin(backend), "xpu-orchestrator")])
+        registry = attrs.evolve(registry, designs={design.name: design()})
+        try:
+            targets = targets_of(registry, [target], backend)
+        except (XpuBuildError, XpuConfigError) as error:
+            pytest.skip(str(error))
+        told = Declarations(
+            unlowered=tuple(it for it in declared if isinstance(it, Unlowered)),
+            unbounded=tuple(it for it in declared if isinstance(it, Unbounded)),
+        )
+        family = Family("f", design.name, ("n",), tuple(members), declared=told)
+        building = Building(registry, Settings(families={"f": family}), cache)
+        [made] = building.run(building.steps([family], targets))
+        return made
+
+    return build
+
+
+def gates(made: FamilyBuild) -> list[tuple[str, str, str]]:
+    return [(one.gate, one.member, one.item) for one in made.findings]
+
+
+@pytest.mark.parametrize(("backend", "target"), [("cuda", "sm_90"), ("hip", "gfx90a")])
+def test_a_spill_fails_a_build_is_tracked_and_becomes_stale(built, backend, target) -> None:
+    both = built(backend, target, Keeps, members=(MANY, FEW))
+    assert both.has_failed
+    [found] = both.findings
+    assert isinstance(found, Finding)
+    assert (found.gate, found.kernel, found.target) == ("spill", "f.many", target)
+    spilled = both.members["many"].manifest.footprint.spill_bytes
+    assert f"{spilled} bytes of registers" in found.figure
+    told = Unlowered("issue 7", backend, "spill", (target,), ("many",))
+    tracked = built(backend, target, Keeps, told, members=(MANY, FEW))
+    assert (gates(tracked), tracked.has_failed) == ([("spill", "many", "issue 7")], False)
+    mended = attrs.evolve(FEW, name="many")
+    stale = built(backend, target, Keeps, told, members=(mended, FEW))
+    assert (gates(stale), stale.has_failed) == ([("stale", "many", "")], True)
+
+
+def test_an_unbounded_launch_is_tracked_or_bounded(built) -> None:
+    where = ("emulator", "wave64")
+    open_ = built(*where, Open)
+    assert (gates(open_), open_.has_failed) == ([("unbounded-launch", "few", "")], True)
+    assert "tests/integration/test_gates_on_targets.py:" in open_.findings[0].figure
+    assert open_.members["few"].manifest.footprint.pinned_block == 1024
+    tracked = built(*where, Open, Unbounded("issue 7"))
+    assert (gates(tracked), tracked.has_failed) == ([("unbounded-launch", "few", "issue 7")], False)
+    bounded = built(*where, Bounded)
+    assert (bounded.findings, bounded.has_failed) == ((), False)
+    assert bounded.members["few"].manifest.footprint.pinned_block == 128
+    stale = built(*where, Bounded, Unbounded("issue 7"))
+    assert (gates(stale), stale.has_failed) == ([("stale", "", "")], True)
+
+
+def test_a_member_for_waves_of_one_width_has_no_code_for_others(built) -> None:
+    assert not built("emulator", "wave32", Narrow).has_failed
+    refused = built("emulator", "wave64", Narrow)
+    assert (gates(refused), refused.has_failed) == ([("no-code", "few", "")], True)
+    assert "waves of 32 lanes, as it declares, and the target's have 64" in str(refused.findings[0])
+    told = Unlowered("issue 7", "emulator", targets=("wave64",))
+    for target in ("wave64", "wave32"):
+        assert not built("emulator", target, Narrow, told).has_failed
