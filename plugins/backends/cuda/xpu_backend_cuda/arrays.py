@@ -65,6 +65,10 @@ def _from_torch(context: Context, tensor: Any) -> DeviceArray:
             f"the tensor of shape {tuple(tensor.shape)} with strides {tensor.stride()} is not "
             "contiguous; pass tensor.contiguous()"
         )
+    if tensor.requires_grad:
+        raise XpuLaunchException("the tensor requires a gradient; pass tensor.detach()")
+    if tensor.is_neg():  # its memory holds the numbers with the other sign
+        raise XpuLaunchException("the tensor is a lazy negative; pass tensor.resolve_neg()")
     dtype = tensor.dtype
     name = _torch_names.get(dtype)
     if name is None:

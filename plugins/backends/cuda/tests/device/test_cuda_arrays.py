@@ -96,6 +96,8 @@ class Interface:
 class Tensor:
     """What torch's tensors answer."""
 
+    requires_grad = False
+
     def __init__(self, shape=(2, 3), dtype="torch.float32", device=0, is_contiguous=True) -> None:
         self.shape, self.dtype, self.device = shape, dtype, f"cuda:{device}"
         self.is_cuda, self._number, self._is_contiguous = device >= 0, device, is_contiguous
@@ -105,6 +107,9 @@ class Tensor:
 
     def is_contiguous(self):
         return self._is_contiguous
+
+    def is_neg(self):
+        return False
 
     def stride(self):
         return (1, 2)
@@ -144,6 +149,10 @@ def test_a_tensor_that_cannot_be_used_is_refused_by_name(take) -> None:
     refused(take, Tensor(device=-1), r"tensor\.cuda\(\)")
     refused(take, Tensor(device=1), "another device, number 1; this one is number 0")
     refused(take, Tensor(is_contiguous=False), r"not contiguous; pass tensor\.contiguous\(\)")
+    trained, negative = Tensor(), Tensor()
+    trained.requires_grad, negative.is_neg = True, lambda: True
+    refused(take, trained, r"requires a gradient; pass tensor\.detach\(\)")
+    refused(take, negative, r"lazy negative; pass tensor\.resolve_neg\(\)")
 
 
 def test_an_interface_is_taken(take) -> None:

@@ -159,6 +159,8 @@ def test_arrays_that_cannot_be_used_are_refused_by_name(opened) -> None:
 class Tensor:
     """A tensor of torch's: for ROCm, too, its word for the device is cuda."""
 
+    requires_grad = False
+
     def __init__(self, array: GpuArray, device: str = "cuda:0", *, gaps: bool = False) -> None:
         self._array = array
         self.device, self.shape, self.dtype = device, (4, 6), "torch.float32"
@@ -170,6 +172,9 @@ class Tensor:
 
     def is_contiguous(self) -> bool:
         return not self._gaps
+
+    def is_neg(self) -> bool:
+        return False
 
     def stride(self) -> tuple[int, int]:
         return (12, 2)
@@ -184,7 +189,12 @@ def test_tensors_of_torch_are_asked_directly(opened, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=version))
     taken = opened.import_array(Tensor(value), writable=True)
     assert (taken.address, taken.shape, taken.dtype) == (value.address, (4, 6), "float32")
+    trained, negative = Tensor(value), Tensor(value)
+    monkeypatch.setattr(trained, "requires_grad", True)
+    monkeypatch.setattr(negative, "is_neg", lambda: True)
     for tensor, words in (
+        (trained, "requires a gradient; pass tensor.detach"),
+        (negative, "lazy negative; pass tensor.resolve_neg"),
         (Tensor(value, "cpu"), "tensor on cpu lies in host memory"),
         (Tensor(value, "cuda:1"), "another device, number 1"),
         (Tensor(value, gaps=True), r"strides \(12, 2\) is not contiguous"),
