@@ -29,6 +29,7 @@ from xpu_backend_hip.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
 DIRECTORY_VARIABLE = "XPU_HIP_STUB"
+MEMORY_BYTES = 256 << 20
 VERSION, COUNT, HAS_NO_UUID, MEMORY, MACHINE = -1, -2, -3, -4, -5
 MACHINES = {"gfx90a": 0x3F, "gfx1151": 0x4A}
 """What the ELF header says of a target. Source: LLVM, User Guide for AMDGPU Backend, e_flags."""
@@ -68,10 +69,12 @@ ADD = """
 XPU_KERNEL(xpu::global<const float> a, xpu::global<float> y, int64_t n)
 {
     const int64_t i = xpu::block_x() * 32 + xpu::thread();
-    if (i < n) y[i] = y[i] + a[i];
+    if (i < n && xpu::block_x() < xpu::grid_x()) y[i] = y[i] + a[i];
 }
 """
-OUTSIDE = ADD.replace("if (i < n)", "").replace("y[i] = y[i]", "y[i + n] = y[i]")
+OUTSIDE = ADD.replace("if (i < n && xpu::block_x() < xpu::grid_x())", "").replace(
+    "y[i] = y[i]", "y[i + n] = y[i]"
+)
 
 
 def install(directory: Path, architecture: str = "gfx1151") -> Path:
@@ -106,7 +109,7 @@ def describe(
     kinds = bindings().hipDeviceAttribute_t
     said = {**SIDES, **REPORTS[architecture]}
     figures = {int(kinds[f"hipDeviceAttribute{name}"]): value for name, value in said.items()}
-    figures |= {MACHINE: MACHINES[architecture], **(own or {})}
+    figures |= {MACHINE: MACHINES[architecture], MEMORY: MEMORY_BYTES, **(own or {})}
     lines = [f"{number} {value}" for number, value in figures.items()]
     (directory / "figures").write_text("\n".join(lines) + "\n")
     suffix = ":sramecc+:xnack-" if architecture == "gfx90a" else ""

@@ -69,6 +69,31 @@ def test_launches_that_go_elsewhere_are_queued_behind_a_hold(stub, opened, launc
     assert math.isnan(timer.bracket_ns([]))
 
 
+def test_what_was_queued_before_is_done_before(opened, launch) -> None:
+    timer = opened.timer()
+    one = launch(timer.stream)
+    a, y = one.arrays
+    opened.copy(opened.from_host(np.ones(32, np.float32)), a)
+    start = opened.from_host(np.full(32, 7, np.float32))
+    opened.copy(start, y)  # on the legacy stream, which the tier's does not wait for
+    timer.bracket_ns([one])
+    opened.context.hip.hipStreamSynchronize(timer.stream)
+    assert (opened.to_host(y) == 8).all()
+
+
+def test_launches_that_go_elsewhere_than_they_say_are_no_graph(opened, launch) -> None:
+    timer = opened.timer()
+    stray = launch(None)
+
+    def one() -> None:
+        stray()
+
+    one.stream = timer.stream
+    timer.bracket_ns([one] * 3)
+    told = timer.describe()
+    assert (told["not_captured"], told["last_cause"]) == (1, "the launches go to another stream")
+
+
 def test_launches_that_cannot_be_captured_are_queued(stub, opened, launch) -> None:
     timer = opened.timer()
     one = launch(timer.stream)
