@@ -266,7 +266,10 @@ def _built(kept: tuple[Manifest, Path], unit: KernelUnit, *, was_cached: bool) -
 def _under_its_name(built: Built, unit: KernelUnit) -> Built:
     # The name is not in the key: whoever shares code shares its build, under the name of the
     # one that came first. So do those who launch it from elsewhere.
+    own, kept = (unit.kernel, unit.entry, unit.launch_sites), built.manifest
+    if own == (kept.kernel, kept.entry, kept.launch_sites):
+        return built
     manifest = attrs.evolve(
-        built.manifest, kernel=unit.kernel, entry=unit.entry, launch_sites=unit.launch_sites
+        kept, kernel=unit.kernel, entry=unit.entry, launch_sites=unit.launch_sites
     )
     return attrs.evolve(built, manifest=manifest)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
+
 from xpu.adaptor.adaptor import Adaptor
 from xpu.adaptor.cache import BuildCache
 from xpu.adaptor.recipe import Recipe
@@ -18,16 +20,31 @@ from xpu.model import Family, Manifest, Member
 from xpu.registry import Registry
 from xpu.spec import Backend, KernelUnit
 
+Recipes = dict[tuple[str, str, str, int | None], Recipe | XpuBuildError]
+"""What members are made of, by dialect, family, member and wave width."""
+
 
 class BatchAdaptor(Adaptor):
-    """Builds as an `Adaptor` does, and keeps what does not change within a batch."""
+    """Builds as an `Adaptor` does, and keeps what does not change within a batch.
 
-    def __init__(self, backend: Backend, registry: Registry, cache: BuildCache) -> None:
+    `recipes` are those of the batch, which the backends of a dialect share.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        registry: Registry,
+        cache: BuildCache,
+        recipes: Recipes | None = None,
+    ) -> None:
         super().__init__(backend, registry, cache)
-        self._recipes: dict[tuple[str, str, int | None], Recipe | XpuBuildError] = {}
+        self._recipes: Recipes = {} if recipes is None else recipes
         self._preparations: dict[tuple[str, int | None], KernelUnit | None] = {}
         # By the number of a unit, which the unit beside it keeps from becoming another's.
         self._sources: dict[int, tuple[KernelUnit, str]] = {}
+        # Staging that members share has one source and many units.
+        self._keys: dict[tuple[str, str], str] = {}
+        self._found: dict[str, tuple[Manifest, Path]] = {}
         self._made_by: dict[str, tuple[str, str]] = {}
         self._widths: dict[str, int | None] = {}
 
@@ -35,13 +52,24 @@ class BatchAdaptor(Adaptor):
         self, family: Family, members: Sequence[Member], target: str
     ) -> Mapping[str, Recipe | XpuBuildError]:
         """Return what members are made of, made once for all targets of one wave width."""
-        width = self._width(target)
-        keys = {member.name: (family.name, member.name, width) for member in members}
+        width, dialect = self._width(target), self.backend.dialect
+        keys = {member.name: (dialect, family.name, member.name, width) for member in members}
         missing = [member for member in members if keys[member.name] not in self._recipes]
         if missing:
             made = super().recipes(family, missing, target)
             self._recipes |= {keys[name]: recipe for name, recipe in made.items()}
-        return {name: self._recipes[key] for name, key in keys.items()}
+        return {
+            member.name: self._own(family, member, self._recipes[keys[member.name]])
+            for member in members
+        }
+
+    def _own(
+        self, family: Family, member: Member, recipe: Recipe | XpuBuildError
+    ) -> Recipe | XpuBuildError:
+        """Return a recipe as this backend has it: a library is each backend's own."""
+        if isinstance(recipe, XpuBuildError) or recipe.called is None:
+            return recipe
+        return attrs.evolve(recipe, called=self._called(family, member, recipe.called.entry))
 
     def preparation_unit(self, family: Family, target: str) -> KernelUnit | None:
         """Return what a weight preparation is made of, made once as `recipes` are."""
@@ -60,11 +88,18 @@ class BatchAdaptor(Adaptor):
         """Return the key under which what a unit is built to is kept."""
         if target not in self._made_by:
             self._made_by[target] = (self.compiler.identity, self.compiler.fingerprint(target))
-        return built_key(self.source_key(unit), *self._made_by[target], target)
+        source = self.source_key(unit)
+        key = self._keys.get((source, target))
+        if key is None:
+            key = self._keys[source, target] = built_key(source, *self._made_by[target], target)
+        return key
 
     def find(self, key: str) -> tuple[Manifest, Path] | None:
         """Return what is kept under a key, whole when it was last read."""
-        return self.cache.known(key)
+        found = self._found.get(key)
+        if found is None and (found := self.cache.known(key)) is not None:
+            self._found[key] = found
+        return found
 
     def _width(self, target: str) -> int | None:
         if target not in self._widths:

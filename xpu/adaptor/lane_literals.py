@@ -88,8 +88,14 @@ def _included(text: str, includes: Mapping[str, str]) -> Iterator[tuple[str, str
     """Yield the files that a source includes, each once, with what they include."""
     waiting, seen = [text], set[str]()
     while waiting:
-        for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', waiting.pop(), re.MULTILINE):
+        for name in _names(waiting.pop()):
             if name in includes and name not in seen:
                 seen.add(name)
                 waiting.append(includes[name])
                 yield name, includes[name]
+
+
+@functools.lru_cache(maxsize=256)
+def _names(text: str) -> tuple[str, ...]:
+    """Return what a text includes; hundreds of members include the same files."""
+    return tuple(re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE))

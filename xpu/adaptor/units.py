@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -185,12 +186,18 @@ def _parts(unit: KernelUnit) -> list[str]:
     return [
         f"spec {SPEC_VERSION}",
         unit.entry,
-        unit.text,
-        *(f"{name}\0{text}" for name, text in sorted(unit.includes.items())),
+        _digest(unit.text),
+        *(f"{name}\0{_digest(text)}" for name, text in sorted(unit.includes.items())),
         *(f"{name}={value}" for name, value in sorted(unit.defines.items())),
         *(f"{one.name} {one.dtype} {one.access}" for one in unit.arguments),
         f"max_threads {unit.max_threads} fast_math {unit.fast_math}",
     ]
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(text: str) -> str:
+    """Hash a text, once for the many members that are made of it."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hashed(parts: Iterable[str]) -> str:

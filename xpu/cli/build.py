@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -101,11 +102,21 @@ def _built(
     building = Building(registry, settings, BuildCache(), facts)
     steps = building.steps(chosen, targets_of(registry, targets, backend))
     builds = []
-    with _progress(len(steps)) as told:
+    with _progress(len(steps)) as told, _uncollected():
         for build in building.run(steps):
             builds.append(build)
             told(build)
     return builds
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector from looking through all that is kept until the end."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _bundle(out: Path | None) -> AbstractContextManager[BundleWriter | None]:

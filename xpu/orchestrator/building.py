@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from xpu.adaptor import BatchAdaptor, BuildCache, Built, Called
+from xpu.adaptor.batch import Recipes
 from xpu.adaptor.gates import Finding, Subject, findings
 from xpu.bundle import BundleWriter
 from xpu.errors import XpuBuildError
@@ -113,11 +114,14 @@ class Building:
     def run(self, steps: Iterable[tuple[Target, Family]]) -> Iterator[FamilyBuild]:
         """Build step by step; a member that fails is a value in its result."""
         adaptors: dict[str, BatchAdaptor] = {}
+        recipes: Recipes = {}
         try:
             for target, family in steps:
                 name = target.backend.name
                 if name not in adaptors:
-                    adaptors[name] = BatchAdaptor(target.backend, self._registry, self._cache)
+                    adaptors[name] = BatchAdaptor(
+                        target.backend, self._registry, self._cache, recipes
+                    )
                 yield self._family(adaptors[name], family, target)
         finally:
             self._cache.save_index()

@@ -10,21 +10,25 @@ Called by the core through `xpu.spec`; names no backend.
 from __future__ import annotations
 
 import copy
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final
 
 from xpu.errors import XpuConfigError
 from xpu.model import Constant, Problem
 from xpu.spec import Design, KernelSource, Launch, Preparation
-from xpu_family_kquant import reference, simt
+from xpu_family_kquant import formats, simt
 from xpu_family_kquant.elements import DEFAULTS, ELEMENTS, arguments_of, element_of
 from xpu_family_kquant.staging import StagedBytes, StagedHalves
 
-Array = NDArray[np.generic]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
 
 GROUP: Final = 16
 """Weight rows that are interleaved in prepared weights. Source: ``kernels/blocks.h``."""
@@ -32,6 +36,7 @@ GROUP: Final = 16
 _HOST: Final = "c"
 
 
+@functools.cache
 def _source(dialect: str, name: str) -> KernelSource:
     """Read one kernel and the headers that any of its dialect may include."""
     if dialect == simt.DIALECT:
@@ -62,7 +67,7 @@ def _allowed_rms(results: int, blocks: int) -> float:
     times that keeps a right kernel from ever being called wrong. The largest error needs no
     such room.
     """
-    return float(reference.ERROR_RMS * (1 + 4 / np.sqrt(2 * max(1, min(results, blocks)))))
+    return float(formats.ERROR_RMS * (1 + 4 / math.sqrt(2 * max(1, min(results, blocks)))))
 
 
 class BlocksToGroups(Preparation):
@@ -86,13 +91,13 @@ class BlocksToGroups(Preparation):
             The rows are no whole number of blocks.
         """
         n, row_bytes = raw_shape
-        block_bytes = reference.BLOCK_BYTES[_format(constants)]
+        block_bytes = formats.BLOCK_BYTES[_format(constants)]
         if row_bytes == 0 or row_bytes % block_bytes:
             raise ValueError(
                 f"rows of {row_bytes} bytes are no whole number of {block_bytes}-byte "
                 f"{_format(constants)} blocks"
             )
-        return n, row_bytes // block_bytes * reference.BLOCK_K
+        return n, row_bytes // block_bytes * formats.BLOCK_K
 
     def prepared_bytes(self, raw_shape: tuple[int, ...], constants: Mapping[str, Constant]) -> int:
         """Return the raw size with n rounded up to the group, and 4 bytes for each column.
@@ -138,22 +143,22 @@ class _QuantDesign(Design):
     ) -> Mapping[str, tuple[int, ...]]:
         """Return the shapes of weights (N, bytes per row), x (M, K) and y (M, N)."""
         m, n, k = problem.m, problem.n, problem.k
-        width = reference.row_bytes(_format(constants), k)
+        width = formats.row_bytes(_format(constants), k)
         return {"weights": (n, width), "x": (m, k), "y": (m, n)}
 
     def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
         """Accept any m and n, and every k that is a positive multiple of the block."""
-        if problem.k <= 0 or problem.k % reference.BLOCK_K:
-            return f"k = {problem.k} is not a positive multiple of {reference.BLOCK_K}"
+        if problem.k <= 0 or problem.k % formats.BLOCK_K:
+            return f"k = {problem.k} is not a positive multiple of {formats.BLOCK_K}"
         return ""
 
     def check_constants(self, constants: Mapping[str, Constant]) -> str:
         """Accept ``format``, and for ``x`` and ``y`` a type, float32 when absent."""
-        allowed = {"format": reference.BLOCK_BYTES, "x": ELEMENTS, "y": ELEMENTS}
+        allowed = {"format": formats.BLOCK_BYTES, "x": ELEMENTS, "y": ELEMENTS}
         if "format" not in constants or not set(constants) <= set(allowed):
             return (
                 f"the constants are {', '.join(constants) or 'none'}; needed: format "
-                f"({', '.join(reference.BLOCK_BYTES)}); allowed besides: x, y "
+                f"({', '.join(formats.BLOCK_BYTES)}); allowed besides: x, y "
                 f"({', '.join(ELEMENTS)})"
             )
         for name, value in constants.items():
@@ -165,6 +170,8 @@ class _QuantDesign(Design):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
         """Make random blocks and normally distributed activations, rounded to their type."""
+        from xpu_family_kquant import reference
+
         blocks = reference.random_blocks(_format(constants), problem.n, problem.k, rng)
         x = reference.random_activations(problem.m, problem.k, rng)
         return {"weights": blocks, "x": element_of(constants, "x").rounded(x)}
@@ -181,6 +188,10 @@ class _QuantDesign(Design):
 
         A float16 may be infinite where the product is too large for it.
         """
+        import numpy as np
+
+        from xpu_family_kquant import reference
+
         of_y = element_of(constants, "y")
         x = element_of(constants, "x").widened(inputs["x"])
         y = of_y.widened(outputs["y"])
@@ -195,12 +206,12 @@ class _QuantDesign(Design):
             return f"{bad} of {y.size} results are not finite, although their x is"
         weights = np.asarray(inputs["weights"], np.uint8)
         errors = reference.sampled_errors(_format(constants), weights, x, y, rng, of_y)
-        allowed = _allowed_rms(errors.size, x.size // reference.BLOCK_K)
+        allowed = _allowed_rms(errors.size, x.size // formats.BLOCK_K)
         rms, largest = float(np.sqrt(np.mean(errors**2))), float(errors.max())
-        if rms > allowed or largest > reference.ERROR_MAX:
+        if rms > allowed or largest > formats.ERROR_MAX:
             return (
                 f"error of {errors.size} results: rms {rms:.3g} (allowed {allowed:.3g}), "
-                f"largest {largest:.3g} (allowed {reference.ERROR_MAX:g})"
+                f"largest {largest:.3g} (allowed {formats.ERROR_MAX:g})"
             )
         return ""
 

@@ -5,18 +5,21 @@ Called by the designs' `data` and `verify`, and by tests. Shares nothing with th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import numpy as np
-from numpy.typing import NDArray
 
 from xpu.model import Constant
 from xpu.spec import Argument
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Doubles = NDArray[np.float64]
 
 
 @attrs.frozen
@@ -46,6 +49,8 @@ class Element:
 
         What is rounded to nothing else is the given array itself.
         """
+        import numpy as np
+
         if self.name != "bfloat16":
             with np.errstate(over="ignore"):
                 return values.astype(self.name, copy=False)
@@ -56,6 +61,8 @@ class Element:
 
     def widened(self, array: NDArray[Any]) -> Floats:
         """Return elements as float32, exactly."""
+        import numpy as np
+
         if self.name != "bfloat16":
             return np.asarray(array, np.float32)
         bits = np.ascontiguousarray(array).view(np.uint16)
@@ -63,13 +70,15 @@ class Element:
 
     def allowed(self, results: Doubles) -> Doubles:
         """Return by how much rounding to the type may have moved each of some results."""
+        import numpy as np
+
         return self.unit * np.abs(results) + self.least
 
 
 ELEMENTS: Final[Mapping[str, Element]] = {
     each.name: each
     for each in (
-        Element("float32", 0.0, 0.0, np.inf),
+        Element("float32", 0.0, 0.0, math.inf),
         # Source: IEEE 754 binary16: 11 bits, steps of 2^-24 below 2^-14, largest 65504.
         Element("float16", 2.0**-11, 2.0**-25, 65520.0),
         # The upper half of a binary32: 8 bits, steps of 2^-133 below 2^-126.

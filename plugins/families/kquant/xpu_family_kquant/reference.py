@@ -7,47 +7,25 @@ with the kernels. Called by the designs' `data` and `verify`, and by tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final
 
 from xpu_family_kquant.elements import ELEMENTS, Element
+from xpu_family_kquant.formats import BLOCK_BYTES as BLOCK_BYTES
+from xpu_family_kquant.formats import ERROR_MAX as ERROR_MAX
+from xpu_family_kquant.formats import ERROR_RMS as ERROR_RMS
+from xpu_family_kquant.formats import row_bytes as row_bytes
 
-Blocks = NDArray[np.uint8]
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-BLOCK_K: Final = 256
-"""Weights per block. Source: the GGUF K-quant formats (QK_K)."""
+    Blocks = NDArray[np.uint8]
+    Floats = NDArray[np.float32]
+    Doubles = NDArray[np.float64]
 
-BLOCK_BYTES: Final[Mapping[str, int]] = {"q4_k": 144, "q5_k": 176, "q6_k": 210}
-"""Bytes per block. Source: the GGUF quantisation types Q4_K, Q5_K and Q6_K."""
-
-ERROR_RMS: Final = 0.008
-"""Largest acceptable root mean square of `errors`; ggml's own kernels come to 0.0072."""
-
-ERROR_MAX: Final = 0.04
-"""Largest acceptable single one of `errors`; ggml's own kernels come to 0.030."""
 
 DRAWN: Final = 1 << 22
 """Activations that are drawn one by one; drawing them takes 0.03 s."""
-
-
-def row_bytes(weight_format: str, k: int) -> int:
-    """Return the bytes of one row of `k` weights.
-
-    Raises
-    ------
-    ValueError
-        `k` is not a multiple of the block, or the format is not a K-quant known here.
-    """
-    if weight_format not in BLOCK_BYTES:
-        raise ValueError(f"format {weight_format!r} is none of {', '.join(BLOCK_BYTES)}")
-    if k <= 0 or k % BLOCK_K:
-        raise ValueError(f"k = {k} is not a positive multiple of {BLOCK_K}")
-    return k // BLOCK_K * BLOCK_BYTES[weight_format]
 
 
 def dequantise(weight_format: str, rows: Blocks) -> Floats:
@@ -63,6 +41,8 @@ def dequantise(weight_format: str, rows: Blocks) -> Floats:
     -------
     (N, K), float32
     """
+    import numpy as np
+
     n = rows.shape[0]
     blocks = np.ascontiguousarray(rows).reshape(-1, BLOCK_BYTES[weight_format])
     weights = _dequantise_q6(blocks) if weight_format == "q6_k" else _dequantise_q45(blocks)
@@ -71,6 +51,8 @@ def dequantise(weight_format: str, rows: Blocks) -> Floats:
 
 def _half(blocks: Blocks, at: int) -> Floats:
     """Return the float16 at a byte offset of every block, as float32 (blocks, 1)."""
+    import numpy as np
+
     return np.ascontiguousarray(blocks[:, at : at + 2]).view("<f2").astype(np.float32)
 
 
@@ -81,6 +63,8 @@ def _scales_and_mins(packed: Blocks) -> tuple[Blocks, Blocks]:
     bits; the last four bytes hold the low four bits of numbers 4 to 7, scale and min in one
     byte, whose two upper bits are the upper bits of the first eight bytes.
     """
+    import numpy as np
+
     first, second, third = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
     scales = np.concatenate([first & 63, (third & 15) | (first >> 6 << 4)], axis=1)
     mins = np.concatenate([second & 63, (third >> 4) | (second >> 6 << 4)], axis=1)
@@ -89,6 +73,8 @@ def _scales_and_mins(packed: Blocks) -> tuple[Blocks, Blocks]:
 
 def _dequantise_q45(blocks: Blocks) -> Floats:
     """Q4_K and Q5_K: 8 sub-blocks of 32, weight = (d * scale) * q - (dmin * min)."""
+    import numpy as np
+
     count, size = blocks.shape
     scales, mins = _scales_and_mins(blocks[:, 4:16])
     low = blocks[:, size - 128 :].reshape(count, 4, 1, 32)
@@ -104,6 +90,8 @@ def _dequantise_q45(blocks: Blocks) -> Floats:
 
 def _dequantise_q6(blocks: Blocks) -> Floats:
     """Q6_K: 16 sub-blocks of 16, weight = (d * scale) * (q - 32)."""
+    import numpy as np
+
     count = blocks.shape[0]
     nibbles = blocks[:, :128].reshape(count, 2, 1, 2, 32)
     low = nibbles >> np.array([0, 4], np.uint8).reshape(1, 1, 2, 1, 1) & 15
@@ -118,6 +106,8 @@ def _dequantise_q6(blocks: Blocks) -> Floats:
 
 def product(weight_format: str, rows: Blocks, x: Floats) -> Doubles:
     """Return x times the transposed weights in float64, (M, N)."""
+    import numpy as np
+
     weights = dequantise(weight_format, rows).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         result: Doubles = x.astype(np.float64) @ weights.T
@@ -145,6 +135,8 @@ def errors(
         0 where the denominator is 0 and y is exactly right, infinite where it is 0 and y is not.
         Rows of x that are not finite must be left out by the caller: there is no error to speak of.
     """
+    import numpy as np
+
     weights = dequantise(weight_format, rows).astype(np.float64)
     exact = x.astype(np.float64) @ weights.T
     norms = np.sqrt(np.sum(weights**2, axis=1))
@@ -171,6 +163,8 @@ def sampled_errors(
 
     The first and the last row and column, where tiles end, are always among them.
     """
+    import numpy as np
+
     m, n = y.shape
     some_m = _sample(m, max(1, min(m, 32)), rng)
     some_n = _sample(n, max(1, min(n, count // len(some_m))), rng)
@@ -178,11 +172,15 @@ def sampled_errors(
 
 
 def _sample(size: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    import numpy as np
+
     ends = np.array([0, size - 1], np.int64)
     return np.unique(np.concatenate([ends, rng.integers(0, size, count)]))
 
 
 def _relative(difference: Doubles, scale: Doubles) -> Doubles:
+    import numpy as np
+
     scale = np.broadcast_to(scale, difference.shape)
     result = np.where(difference == 0, 0.0, np.inf)
     np.divide(difference, scale, out=result, where=scale > 0)
@@ -199,6 +197,8 @@ def random_blocks(weight_format: str, n: int, k: int, rng: np.random.Generator) 
     -------
     (n, bytes per row), uint8
     """
+    import numpy as np
+
     size = BLOCK_BYTES[weight_format]
     count = n * row_bytes(weight_format, k) // size
     blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
@@ -219,6 +219,8 @@ def random_activations(m: int, k: int, rng: np.random.Generator) -> Floats:
     Up to `DRAWN` of them each is drawn; beyond that a row is a stretch of so many drawn, from a
     random place on: drawing 30 million takes a second, and hardly two rows are alike either way.
     """
+    import numpy as np
+
     if m * k <= DRAWN:
         return rng.standard_normal((m, k), dtype=np.float32)
     drawn = rng.standard_normal(max(DRAWN, 2 * k), dtype=np.float32)
@@ -227,4 +229,6 @@ def random_activations(m: int, k: int, rng: np.random.Generator) -> Floats:
 
 
 def _put_half(blocks: Blocks, at: int, values: Doubles) -> None:
+    import numpy as np
+
     blocks[:, at : at + 2] = values.astype("<f2").reshape(-1, 1).view(np.uint8)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Final
 
 from xpu.model import Constant, DeviceFacts, Problem
 from xpu.spec import Argument
 from xpu_probe_calibration.kernel import HOST, SIMT, MeasuringDesign, lanes, shape
 
-Array = NDArray[np.generic]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
 
 _GRAIN: Final = 4096
 """Sums come in multiples of this: whole blocks of every member."""
@@ -67,6 +69,8 @@ class Arithmetic(MeasuringDesign):
         rng: np.random.Generator,
     ) -> str:
         """Compare every sum."""
+        import numpy as np
+
         right = self.right(problem, {name: each.astype(np.int64) for name, each in inputs.items()})
         wrong = int(np.count_nonzero(np.asarray(outputs["y"], np.float64) != right))
         return f"{wrong} of {problem.n} sums are wrong" if wrong else ""
@@ -106,6 +110,8 @@ class Float32(Arithmetic):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
         """Make beginnings, and 1 and a small number."""
+        import numpy as np
+
         x = rng.integers(-99, 100, problem.n).astype(np.float32)
         return {"x": x, "factors": np.array([1, rng.integers(1, 8)], np.float32)}
 
@@ -148,6 +154,8 @@ class Int8Dot(Arithmetic):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
         """Make beginnings, and bytes whose products stay small."""
+        import numpy as np
+
         return {
             "x": rng.integers(-99, 100, problem.n).astype(np.int32),
             "a": rng.integers(0, 8, 32).astype(np.int8),
@@ -182,6 +190,8 @@ class Matrix(Arithmetic):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
         """Make operands so small that every element type holds them."""
+        import numpy as np
+
         return {
             "a": rng.integers(-3, 4, (_TILE, self.depth)).astype(np.int8),
             "b": rng.integers(-3, 4, (_TILE, self.depth)).astype(np.int8),
@@ -190,6 +200,8 @@ class Matrix(Arithmetic):
 
     def right(self, problem: Problem, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return every tile, one after the other."""
+        import numpy as np
+
         added = problem.k // self.depth * (inputs["a"] @ inputs["b"].T).reshape(-1)
         tiles = np.arange(problem.n // added.size) % _TILE
         right: NDArray[Any] = (inputs["start"][tiles][:, None] + added).reshape(-1)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final
 
 from xpu.model import Constant, DeviceFacts, Problem
 from xpu.spec import Argument
 from xpu_probe_calibration.kernel import HOST, SIMT, MeasuringDesign, lanes, shape
 
-Array = NDArray[np.generic]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
 
 _GRAIN: Final = 1024
 """Readers come in multiples of this: whole blocks of every member."""
@@ -72,6 +74,8 @@ class Streaming(MeasuringDesign):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
         """Make any words."""
+        import numpy as np
+
         return {"x": rng.integers(0, 1 << 32, problem.n, np.uint32)}
 
     def value(self, problem: Problem, launch_ns: float) -> float:
@@ -109,6 +113,8 @@ class Read(Streaming):
         rng: np.random.Generator,
     ) -> str:
         """Compare the sum of all sums."""
+        import numpy as np
+
         right, given = (int(each.sum(dtype=np.uint32)) for each in (inputs["x"], outputs["y"]))
         return "" if right == given else f"the sums add up to {given}, right is {right}"
 
@@ -142,6 +148,8 @@ class Copy(Streaming):
         rng: np.random.Generator,
     ) -> str:
         """Compare every word."""
+        import numpy as np
+
         wrong = int(np.count_nonzero(outputs["y"] != inputs["x"]))
         return f"{wrong} of {problem.n} words are wrong" if wrong else ""
 
@@ -185,6 +193,8 @@ class Latency(MeasuringDesign):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Mapping[str, Array]:
         """Make one chain through all nodes, in random order."""
+        import numpy as np
+
         order = (rng.permutation(problem.n // _NODE_WORDS) * _NODE_WORDS).astype(np.uint32)
         nodes = np.zeros(problem.n, np.uint32)
         nodes[order] = np.roll(order, -1)
