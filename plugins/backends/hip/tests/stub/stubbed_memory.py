@@ -105,6 +105,7 @@ def test_what_was_made_is_given_back(stub, machine) -> None:
     assert stub.live() == before
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # since Python 3.12
 def test_a_forked_child_gives_nothing_back(stub, opened) -> None:
     array = opened.allocate(8 << 20)  # more than is kept
     pid = os.fork()
