@@ -52,7 +52,7 @@ def source(name: str) -> KernelSource:
 
 
 def record_bytes(weight_format: str) -> int:
-    """Return the bytes of a row's block in 8 bits. Source: ``kernels/simt/bytes.h``."""
+    """Return the bytes of a row's block in 8 bits. Source: ``kernels/simt/staged.h``."""
     return BLOCK_K + 4 * _SUBS[weight_format] + 16
 
 

@@ -6,25 +6,17 @@
  * less than the 8 bits of x do, and nothing where all sums are 0.
  * What a weight lacks to its stored q (the mins of Q4_K and Q5_K, the 32 of Q6_K) is a product of its own,
  * mins times sums of x, in halves: a sum of x is written as a half and another one for what that leaves.
- *
- * Activations come staged, each row with its largest magnitude below 8; the rows of a block stand side by side:
- *
- *   [k block][row] 256 bytes  q, [quarter][t][run][part] words: 4 k from 4 t on
- *   [k block][row] SUBS half  sums over the sub-blocks, times SUM_SCALE, rounded; SUBS half what that left
- *   [k block][row] 4 float    the scale of each quarter
- *   [row] float               what the row's results are multiplied with
+ * Activations come staged (staged.h).
  */
 #ifndef KQUANT_BYTES_H
 #define KQUANT_BYTES_H
 
 #include "ring.h"
-#include "rows.h"
+#include "staged.h"
 
-constexpr int PARTS = 32 / SUB_K, SUM_K = 2 * SUBS; /* operands to a run */
-constexpr int SUM_BYTES = 2 * SUM_K, SCALE_BYTES = 4 * QUARTERS, RECORD_BYTES = BLOCK_K + SUM_BYTES + SCALE_BYTES;
+constexpr int PARTS = 32 / SUB_K; /* operands to a run */
 constexpr int TILE_ROWS = 8;
-constexpr float SUM_SCALE = 0x1p7f; /* 32 * 8 * this is below the largest half */
-constexpr float UNIT = 0x1.8p23f;   /* a sum is below 2^22, and a scale times this is exact */
+constexpr float UNIT = 0x1.8p23f; /* a sum is below 2^22, and a scale times this is exact */
 
 using x_part = xpu::matrix_a<int8_t, TILE_ROWS, GROUP, SUB_K>;
 using w_part = xpu::matrix_b<int8_t, TILE_ROWS, GROUP, SUB_K>;
@@ -33,19 +25,6 @@ using x_sums = xpu::matrix_a<xpu::half, TILE_ROWS, GROUP, SUM_K>;
 using w_mins = xpu::matrix_b<xpu::half, TILE_ROWS, GROUP, SUM_K>;
 using min_sum = xpu::accumulator<float, TILE_ROWS, GROUP, SUM_K>;
 constexpr int SUMS = part_sum::count; /* of a lane */
-
-/* Where in the staged activations a row's part of a block is. */
-struct staged_x {
-    int64_t m, blocks;
-
-    int64_t words(int64_t b, int64_t row) const { return (b * m + row) * BLOCK_K; }
-    int64_t sums(int64_t b, int64_t row) const { return words(blocks, 0) + (b * m + row) * SUM_BYTES; }
-    int64_t scales(int64_t b, int64_t row) const { return sums(blocks, 0) + (b * m + row) * SCALE_BYTES; }
-    int64_t up(int64_t row) const { return scales(blocks, 0) + row * 4; }
-};
-
-/* Where a row's words have word `word` (of 8) of run `run` (of 8). */
-inline int place_of_word(int run, int word) { return run / 2 * 64 + word % 4 * 16 + run % 2 * 8 + word / 4 * 4; }
 
 /* A lane's share of eight rows and a quarter. Words t of both parts and both runs are one piece; the pieces go
  * in the order of an operand of one part. */
@@ -192,28 +171,6 @@ inline void take_mins(float (&total)[SUMS], const x_sums &x, const w_mins &mins,
         const float d = HAS_MINS ? heads.of[e].dmin_value() : heads.of[e].d_value();
         total[e] = xpu::fma(less[e], d * (-1.0f / SUM_SCALE), total[e]);
     }
-}
-
-/* 8 activations of each of 32 lanes to where a block of a row is staged, if there is one. All lanes of the wave
- * take part. */
-inline void stage_block(const xpu::global<uint8_t> &to, const staged_x &x, int64_t b, int64_t row,
-                        const four_floats (&v)[2], int lane, bool is_there)
-{
-    const quantiser by = quantiser_for(team_max<8>(xpu::max(largest_of(v[0]), largest_of(v[1]))));
-    const uint32_t first = quantise(v[0], by), second = quantise(v[1], by);
-    const int run = lane / 4, word = lane % 4 * 2;
-    const int whole = xpu::group_sum<SUB_K / 8>(sum_of_bytes(first) + sum_of_bytes(second));
-    const float sum = (float)whole * (by.scale * SUM_SCALE);
-    if (!is_there) return;
-    to.store<uint32_t>(x.words(b, row) + place_of_word(run, word), first);
-    to.store<uint32_t>(x.words(b, row) + place_of_word(run, word + 1), second);
-    if (lane % (SUB_K / 8) == 0) {
-        const int64_t at = x.sums(b, row) + lane / (SUB_K / 8) * 2;
-        const xpu::half rounded = xpu::from_float<xpu::half>(sum);
-        to.store<xpu::half>(at, rounded);
-        to.store<xpu::half>(at + SUBS * 2, xpu::from_float<xpu::half>(sum - xpu::to_float(rounded)));
-    }
-    if (lane % 8 == 0) to.store<float>(x.scales(b, row) + lane / 8 * 4, by.scale);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Activations to 8 bits as bytes.h has them, before each launch that multiplies them.
+/* Activations to 8 bits as staged.h has them, before each launch that multiplies them.
  *
  * buffers: x (m, k) (16-byte aligned), staged      sizes: m, k
  * grid:    x: rows
@@ -6,7 +6,7 @@
  * A row is brought near 1 by a power of two first, which is exact.
  */
 #include "activations.h"
-#include "bytes.h"
+#include "staged.h"
 
 XPU_KERNEL(activations x, xpu::global<uint8_t> staged, int64_t m, int64_t k)
 {
