@@ -10,7 +10,6 @@ from xpu.errors import XpuBuildError
 
 if TYPE_CHECKING:
     from xpu.adaptor import Built, Called
-    from xpu.model import Operation
     from xpu.orchestrator import FamilyBuild
 
 Row = dict[str, Any]
@@ -23,6 +22,7 @@ _COLUMNS: Final = {
     "spill_bytes": "spill B",
     "static_shared_bytes": "shared B",
     "stack_bytes": "stack B",
+    "tier": "matrices",
     "operations": "operations",
     "code": "code",
 }
@@ -124,21 +124,17 @@ def _member_figures(result: Built | Called) -> Row:
     return {"status": f"calls {result.entry}", "library": result.library, "note": result.missing}
 
 
-def _named(operation: Operation) -> str:
-    """Return an operation with its tier, where that is another than an instruction's."""
-    is_plain = operation.tier == "native" and not operation.is_shape
-    return operation.instruction if is_plain else f"{operation.instruction} {operation.tier}"
-
-
 def _figures(built: Built) -> Row:
-    facts = built.manifest.footprint
+    facts, operations = built.manifest.footprint, built.manifest.operations
     return {
         "status": "cached" if built.was_cached else "built",
         "registers": facts.registers,
         "spill_bytes": facts.spill_bytes,
         "static_shared_bytes": facts.static_shared_bytes,
         "stack_bytes": facts.stack_bytes,
-        "operations": [_named(operation) for operation in built.manifest.operations],
+        "tier": built.manifest.tier,
+        "matrices": {each.instruction: each.tier for each in operations if each.is_shape},
+        "operations": [each.instruction for each in operations if not each.is_shape],
         "code_hash": built.manifest.code_hash,
         "compiler": built.manifest.compiler,
     }

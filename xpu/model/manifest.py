@@ -86,3 +86,9 @@ class Manifest:
     max_threads: int | None = None
     launch_sites: tuple[LaunchSite, ...] = ()
     schema: int = MANIFEST_SCHEMA
+
+    @property
+    def tier(self) -> str | None:
+        """The tier of all matrices that the kernel multiplies, or their tiers; None without any."""
+        tiers = sorted({each.tier for each in self.operations if each.is_shape})
+        return ", ".join(tiers) or None

@@ -1,7 +1,7 @@
 import pytest
 
 from xpu.errors import XpuConfigError
-from xpu.model import MATRIX_SUMS, MatrixShape
+from xpu.model import MATRIX_SUMS, Manifest, MatrixShape, Operation
 
 
 @pytest.mark.parametrize(("element", "sums"), MATRIX_SUMS.items())
@@ -23,3 +23,19 @@ def test_another_text_is_refused_with_what_is_right(text):
         MatrixShape.from_text(text)
     assert repr(text) in str(caught.value)
     assert "int8->int32" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tiers", "tier"),
+    [
+        ((), None),
+        (("native", "native"), "native"),
+        (("software",), "software"),
+        (("software", "demoted"), "demoted, software"),
+    ],
+)
+def test_a_manifest_says_the_tiers_of_its_matrices(tiers, tier):
+    shapes = [f"int8->int32:8x16x{16 * (1 + number)}" for number in range(len(tiers))]
+    operations = [Operation(*each) for each in zip(shapes, tiers, strict=True)]
+    manifest = Manifest("k", "t", "00", "cc", "e", operations=(Operation("dp4a"), *operations))
+    assert manifest.tier == tier
