@@ -28,8 +28,8 @@ from filter_speed import CANDIDATES, candidates, filtering, milliseconds
 from report import Report, arguments
 
 from xpu import Orchestrator, Problem
+from xpu.building.startup import settings_for
 from xpu.errors import XpuBuildError
-from xpu.orchestrator.startup import settings_for
 from xpu.registry import default_registry
 from xpu.spec import Device, KernelUnit
 from xpu_backend_cpu.backend import CpuBackend

@@ -15,8 +15,8 @@ from xpu.cli.build_report import failures, print_builds, print_gates, rows_of
 from xpu.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
+    from xpu.building import FamilyBuild
     from xpu.bundle import BundleWriter
-    from xpu.orchestrator import FamilyBuild
     from xpu.registry import Registry
     from xpu.settings import Settings
 
@@ -56,7 +56,7 @@ def build(
     status is 1 when a gate finds what no declaration tracks, such as a member that does not
     compile or that spills, and no bundle is made then.
     """
-    from xpu.orchestrator import settings_for
+    from xpu.building import settings_for
     from xpu.registry import default_registry
 
     registry = default_registry()
@@ -65,7 +65,7 @@ def build(
         builds = _built(registry, settings, families, backend, targets, facts_path)
         has_failed = any(build.has_failed for build in builds)
         if writer is not None and not has_failed:
-            from xpu.orchestrator import write_bundle
+            from xpu.building import write_bundle
 
             write_bundle(writer, builds, settings)
     rows = rows_of(builds)
@@ -91,8 +91,8 @@ def _built(
     facts_path: Path | None,
 ) -> list[FamilyBuild]:
     from xpu.adaptor import BuildCache
+    from xpu.building import Building, chosen_families, targets_of
     from xpu.cli.facts_file import read_facts
-    from xpu.orchestrator import Building, chosen_families, targets_of
 
     chosen = chosen_families(settings, names)
     facts = None

@@ -10,7 +10,7 @@ from xpu.errors import XpuBuildError
 
 if TYPE_CHECKING:
     from xpu.adaptor import Built, Called
-    from xpu.orchestrator import FamilyBuild
+    from xpu.building import FamilyBuild
 
 Row = dict[str, Any]
 

@@ -20,7 +20,7 @@ def device(ctx: click.Context, backend: str | None, as_json: bool) -> None:
 
     A backend that cannot list its devices is told of; the status is 1 then.
     """
-    from xpu.orchestrator import availability_of, pick_backend
+    from xpu.building import availability_of, pick_backend
     from xpu.registry import default_registry
 
     registry = default_registry()

@@ -19,7 +19,7 @@ def doctor(as_json: bool) -> None:
 
     A backend that is not available is no failure: the table says what would mend it.
     """
-    from xpu.orchestrator import settings_for
+    from xpu.building import settings_for
     from xpu.registry import default_registry
     from xpu.spec import build_cache_directory
 
@@ -41,7 +41,7 @@ def doctor(as_json: bool) -> None:
 
 
 def _backend(backend: Any) -> dict[str, Any]:
-    from xpu.orchestrator import availability_of
+    from xpu.building import availability_of
 
     state = availability_of(backend)
     devices: list[str] = []

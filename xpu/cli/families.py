@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @json_option
 def families(as_json: bool) -> None:
     """List kernel families with their members."""
-    from xpu.orchestrator import settings_for
+    from xpu.building import settings_for
     from xpu.registry import default_registry
 
     settings = settings_for(default_registry())

@@ -74,7 +74,7 @@ class Finder:
     @property
     def settings(self) -> Settings:
         """The configuration."""
-        from xpu.orchestrator import settings_for
+        from xpu.building import settings_for
 
         if self._settings is None:
             self._settings = settings_for(self._registry)

@@ -27,8 +27,8 @@ def probe() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List the probes and what each is to look at."""
+    from xpu.building import settings_for
     from xpu.cli.output import print_table
-    from xpu.orchestrator import settings_for
     from xpu.registry import default_registry
 
     registry = default_registry()

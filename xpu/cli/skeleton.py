@@ -89,7 +89,7 @@ def _check_name(name: str) -> None:
 
 def _holder(kind: str, name: str, distribution: str) -> str:
     """Say who has a name already that the new plugin would take; the empty text when nobody."""
-    from xpu.orchestrator import settings_for
+    from xpu.building import settings_for
     from xpu.registry import default_registry
 
     for point in _installed():

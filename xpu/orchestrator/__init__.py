@@ -1,15 +1,15 @@
 """The way into XPU for a program: filter, choice and compiled member behind one `bind`."""
 
+from xpu.building.building import Building, FamilyBuild, chosen_families, write_bundle
+from xpu.building.considering import considered, launch_parameters
+from xpu.building.startup import availability_of, pick_backend, settings_for
+from xpu.building.targets import Target, targets_of
 from xpu.orchestrator.bound import BoundKernel
-from xpu.orchestrator.building import Building, FamilyBuild, chosen_families, write_bundle
 from xpu.orchestrator.calibrator import Calibrator, Measurement
-from xpu.orchestrator.considering import considered, launch_parameters
 from xpu.orchestrator.events import Event
 from xpu.orchestrator.op import Op
 from xpu.orchestrator.orchestrator import Orchestrator
 from xpu.orchestrator.policy import forced_member
-from xpu.orchestrator.startup import availability_of, pick_backend, settings_for
-from xpu.orchestrator.targets import Target, targets_of
 from xpu.orchestrator.tuning import Answer, Tuning
 from xpu.orchestrator.unseen import considered_by_facts
 from xpu.orchestrator.weights import PreparedWeights

@@ -12,6 +12,7 @@ import attrs
 
 from xpu.adaptor import Adaptor, Built, Called
 from xpu.buckets import family_bucket
+from xpu.building.considering import before_launches, considered, oversized
 from xpu.choice import Arm, Proofs, Staging
 from xpu.errors import XpuBuildError, XpuConfigError, XpuLaunchException
 from xpu.filter import ShapeFilter
@@ -23,7 +24,6 @@ from xpu.model import (
     Problem,
     Verdict,
 )
-from xpu.orchestrator.considering import before_launches, considered, oversized
 from xpu.registry import Registry, made_of, why_not
 from xpu.settings import Settings
 from xpu.spec import Design, Device

@@ -7,8 +7,8 @@ from pathlib import Path
 import attrs
 
 from xpu.adaptor import Adaptor, BuildCache
+from xpu.building.startup import pick_backend, settings_for
 from xpu.bundle import Bundle, BundleAdaptor, picked
-from xpu.orchestrator.startup import pick_backend, settings_for
 from xpu.registry import Registry
 from xpu.settings import Settings
 from xpu.spec import Backend, Device

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from xpu.building.considering import considered
 from xpu.errors import XpuConfigError
 from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, Family, MemberResult, Problem, Route, ShapeCandidate
-from xpu.orchestrator.considering import considered
 from xpu.registry import Registry, routes_in, turned_away, why_not
 from xpu.settings import Settings
 

@@ -9,10 +9,10 @@ import pytest
 import toy_family as toy
 
 from xpu.adaptor import Built
+from xpu.building.considering import considered
 from xpu.choice.rests_on import grounds_of
 from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, Family, KernelFacts, Manifest, Member, Problem
-from xpu.orchestrator.considering import considered
 from xpu.testing import NullBackend, registry_of
 
 FAMILY = Family("toy", "toy", ("n",), (Member("one", {"mode": 0, "grain": 8}),))

@@ -14,12 +14,12 @@ import attrs
 from xpu.adaptor import BatchAdaptor, BuildCache, Built, Called
 from xpu.adaptor.batch import Recipes
 from xpu.adaptor.gates import Finding, Subject, findings
+from xpu.building.considering import considered
+from xpu.building.targets import Target
 from xpu.bundle import BundleWriter
 from xpu.errors import XpuBuildError
 from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, Family, Member, Problem, Verdict
-from xpu.orchestrator.considering import considered
-from xpu.orchestrator.targets import Target
 from xpu.registry import Registry, bare, speaks, why_not
 from xpu.settings import Settings, written
 

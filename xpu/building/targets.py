@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from xpu.building.startup import pick_backend
 from xpu.bundle import Carried
 from xpu.errors import XpuConfigError, XpuError
-from xpu.orchestrator.startup import pick_backend
 from xpu.registry import Registry
 from xpu.spec import Backend, Compiler
 
