@@ -56,6 +56,7 @@ def build(
     status is 1 when a gate finds what no declaration tracks, such as a member that does not
     compile or that spills, and no bundle is made then.
     """
+    ctx.with_resource(_uncollected())
     from xpu.building import settings_for
     from xpu.registry import default_registry
 
@@ -102,7 +103,7 @@ def _built(
     building = Building(registry, settings, BuildCache(), facts)
     steps = building.steps(chosen, targets_of(registry, targets, backend))
     builds = []
-    with _progress(len(steps)) as told, _uncollected():
+    with _progress(len(steps)) as told:
         for build in building.run(steps):
             builds.append(build)
             told(build)
