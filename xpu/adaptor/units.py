@@ -133,6 +133,8 @@ def _declared(
     defines = dict(unit.defines)
     if sites:
         defines.pop(THREADS, None)  # a member's own is among them, or not the block
+    if pinned.max_threads is not None:
+        defines[THREADS] = str(pinned.max_threads)
     return attrs.evolve(
         unit,
         defines=defines,

@@ -33,8 +33,8 @@ class KernelUnit:
     arguments
         The buffers that the kernel takes, in order.
     max_threads
-        The most threads of a block in any launch: the compiler is told so, and the source by
-        ``XPU_THREADS`` where its dialect has that. None: there are no blocks, or no bound.
+        The most threads of a block in any launch, ``XPU_THREADS`` among the macros: for the
+        compiler to be told. None: there are no blocks, or no bound.
     fast_math
         Whether the compiler may reassociate, use approximate division and square roots and
         flush subnormal numbers to zero. NaN and infinities stay what they are.

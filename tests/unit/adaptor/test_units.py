@@ -179,10 +179,10 @@ def test_a_units_block_and_arithmetic_come_from_its_declarations():
     assert len(keys) == 3
 
 
-def test_a_members_threads_are_a_macro_only_where_there_are_no_blocks():
+def test_the_pinned_block_is_a_macro_and_without_blocks_a_members_threads_are():
     family = attrs.evolve(FAMILY, members=(Member("a", {"threads": 64}),))
     unit = member_unit(family, Two(), SOURCE, family.members[0], 32)
-    assert (unit.max_threads, "XPU_THREADS" in unit.defines) == (64, False)
+    assert (unit.max_threads, unit.defines["XPU_THREADS"]) == (64, "64")
     assert [site.where for site in unit.launch_sites][1] == "families.f.members.a.threads"
     unit = member_unit(family, Two(), SOURCE, family.members[0])
     assert (unit.max_threads, unit.defines["XPU_THREADS"]) == (None, "64")
@@ -192,7 +192,7 @@ def test_a_members_threads_are_no_bound_where_the_block_depends_on_the_problem()
     family = attrs.evolve(FAMILY, members=(Member("a", {"threads": 64}),))
     open_ = attrs.evolve(family, declared=Declarations(max_threads=512))
     unit = member_unit(open_, Waved(), SOURCE, family.members[0], 32)
-    assert (unit.max_threads, "XPU_THREADS" in unit.defines) == (512, False)
+    assert (unit.max_threads, unit.defines["XPU_THREADS"]) == (512, "512")
     design = Waved()
     design.declared = Declarations()
     unit = member_unit(family, design, SOURCE, family.members[0], 32)

@@ -168,8 +168,6 @@ class CudaCompiler(Compiler):
 
     def _job(self, unit: KernelUnit, target: str, deadline_s: float) -> Job:
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(_WAVE)}
-        if unit.max_threads is not None:
-            own["XPU_THREADS"] = str(unit.max_threads)
         defines = [f"-D{name}={value}" for name, value in {**unit.defines, **own}.items()]
         fast = ("--use_fast_math",) if unit.fast_math else ()
         return Job(

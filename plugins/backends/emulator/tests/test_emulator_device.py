@@ -366,7 +366,7 @@ def test_a_smaller_block_than_the_pinned_one_is_launched_and_told(compiler, unit
     text = """XPU_KERNEL(xpu::global<int> y) {
         y[xpu::thread()] = xpu::threads() * 1000 + XPU_THREADS;
     }"""
-    made = attrs.evolve(unit(text), max_threads=96)
+    made = attrs.evolve(unit(text, XPU_THREADS=96), max_threads=96)
     (code,) = compiler.compile([made], "wave32", deadline_s=60)
     assert code.facts.pinned_block == 96
     (tmp_path / "k.so").write_bytes(code.code)
@@ -389,7 +389,7 @@ def test_fast_math_may_reassociate_and_keeps_nan(compiler, unit, tmp_path) -> No
         y[0] = (a + b) - a;
         y[1] = c * 0.0f;
     }"""
-    plain = attrs.evolve(unit(text), max_threads=32)
+    plain = attrs.evolve(unit(text, XPU_THREADS=32), max_threads=32)
     got = []
     for number, one in enumerate((plain, attrs.evolve(plain, fast_math=True))):
         (code,) = compiler.compile([one], "wave32-fast", deadline_s=60)

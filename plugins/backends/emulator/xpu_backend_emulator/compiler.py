@@ -152,8 +152,6 @@ class EmulatorCompiler(Compiler):
     def _kernel_options(self, unit: KernelUnit, target: str) -> tuple[str, ...]:
         width, is_checked = TARGETS[target]
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": width, "XPU_EMULATOR_CHECKS": int(is_checked)}
-        if unit.max_threads is not None:
-            own["XPU_THREADS"] = unit.max_threads
         for name in own.keys() & unit.defines.keys():
             raise XpuBuildError(
                 f"a parameter or constant gives the macro {name}, which the dialect gives itself; "

@@ -260,7 +260,7 @@ DIVIDES = """XPU_KERNEL(xpu::global<const float> x, xpu::global<float> y) {
 
 def test_a_units_block_and_arithmetic_reach_the_compiler(compiler, unit) -> None:
     plain = unit(DIVIDES)
-    told = attrs.evolve(plain, max_threads=96, fast_math=True)
+    told = attrs.evolve(unit(DIVIDES, XPU_THREADS=96), max_threads=96, fast_math=True)
     exact, fast = compiler.compile([plain, told], "gfx1151", deadline_s=60)
     assert (exact.facts.pinned_block, fast.facts.pinned_block) == (1024, 96)
     assert "v_div_scale_f32" in exact.listing

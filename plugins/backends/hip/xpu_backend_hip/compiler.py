@@ -187,8 +187,6 @@ class HipCompiler(Compiler):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
         own = {"XPU_ENTRY": unit.entry, "XPU_WAVE": str(wave_width(target))}
-        if unit.max_threads is not None:
-            own["XPU_THREADS"] = str(unit.max_threads)
         matrices = matrix_unit(target)
         if matrices is not None:
             own[matrices.macro] = str(matrices.version)
