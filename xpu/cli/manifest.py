@@ -137,15 +137,20 @@ def _document(finder: Finder, found: Found, facts: DeviceFacts | None) -> dict[s
 
 
 def _flat(document: dict[str, Any]) -> dict[str, Any]:
-    """Return one value a line: those of a table under its name, those of a list by its name."""
+    """Return one value a line: those of a table under its name, those of a list by its name.
+
+    Of entries with one name all that they say stands in one line.
+    """
     lines: dict[str, Any] = {}
     for key, value in document.items():
         if isinstance(value, dict):
             lines |= {f"{key}.{name}": _text(each) for name, each in value.items()}
         elif isinstance(value, tuple | list) and all(isinstance(each, dict) for each in value):
+            said: dict[str, list[str]] = {}
             for each in value:
                 name, *rest = each.values()
-                lines[f"{key}.{name}"] = _text(rest)
+                said.setdefault(f"{key}.{name}", []).append(_text(rest) or "")
+            lines |= {name: "; ".join(texts) or None for name, texts in said.items()}
         else:
             lines[key] = _text(value)
     return lines

@@ -74,6 +74,19 @@ def test_what_differs_is_listed_by_field(xpu, built) -> None:
     assert "the manifests say the same" in xpu("manifest", "diff", "toy.plain", "toy.plain").out
 
 
+@pytest.mark.parametrize(("first", "second"), [((128, 256), (64, 256)), ((256,), (256, 256))])
+def test_entries_of_one_name_are_all_compared(xpu, built, tmp_path, first, second) -> None:
+    text = built["plain"].read_text().replace("launch_sites = []\n", "")
+    for name, sizes in (("a", first), ("b", second)):
+        sites = [f'[[launch_sites]]\nwhere = "host.py:3"\nthreads = {size}\n' for size in sizes]
+        (tmp_path / f"{name}.toml").write_text("\n".join([text, *sites]))
+    answer = xpu("manifest", "diff", tmp_path / "a.toml", tmp_path / "b.toml", "--json")
+    shown = ["; ".join(map(str, sizes)) for sizes in (first, second)]
+    assert answer.document["fields"] == [
+        {"field": "launch_sites.host.py:3", "first": shown[0], "second": shown[1]}
+    ]
+
+
 def test_the_code_of_two_builds_stands_side_by_side(xpu) -> None:
     same = xpu("manifest", "diff", "toy.plain", "toy.plain", "--code").out
     assert same.rstrip().endswith("the same")
