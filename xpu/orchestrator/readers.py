@@ -83,6 +83,8 @@ def _of_prepared(like: PreparedWeights) -> Reader:
 def _of_tensor(slot: Slot, like: Any) -> Reader:
     dtype, device, shape = like.dtype, like.device, slot.shape
     has_gradient = getattr(like, "requires_grad", None)
+    # A tensor whose numbers have to be negated yet has the address of those that are not.
+    is_lazy = like.is_neg() if hasattr(like, "is_neg") else None
 
     def read(value: Any) -> int:
         if (
@@ -90,6 +92,7 @@ def _of_tensor(slot: Slot, like: Any) -> Reader:
             and value.shape == shape
             and value.device == device
             and (has_gradient is None or value.requires_grad is has_gradient)
+            and (is_lazy is None or value.is_neg() is is_lazy)
             and value.is_contiguous()
         ):
             address: int = value.data_ptr()

@@ -174,6 +174,51 @@ def test_other_objects_have_no_guard(array, install):
     assert readers.guard(Guarded(array()), array()) is None
 
 
+class Signed(Torchlike):
+    """A tensor of a library that negates later: of such a view, the address is another's."""
+
+    def __init__(self, array, *, is_negated=False, **more):
+        super().__init__(array, **more)
+        self.is_negated = is_negated
+
+    def is_neg(self):
+        return self.is_negated
+
+
+def test_a_view_that_is_negated_later_is_taken_by_the_device_and_never_by_its_address(
+    bound, device, array, monkeypatch
+):
+    taken = device.import_array
+
+    def import_array(value, *, writable):
+        if isinstance(value, Signed) and value.is_negated:
+            raise XpuLaunchException("its numbers are negated when it is read")
+        return taken(value, writable=writable)
+
+    monkeypatch.setattr(device, "import_array", import_array)
+    kernel = bound(arguments=THREE)
+    for _ in range(5):
+        w, x, y = (Signed(array()) for _ in range(3))
+        kernel(w, x, out=y)
+        np.testing.assert_array_equal(y.array, 2 * w.array)
+    assert device.imported == 3  # the others are taken by their addresses
+    bad = Signed(array(), is_negated=True)
+    for arrays in ((bad, x, y), (w, bad, y), (w, x, bad)):
+        with pytest.raises(XpuLaunchException, match="negated"):
+            kernel(*arrays[:2], out=arrays[2])
+
+
+def test_real_views_that_are_negated_later_have_no_address_here():
+    torch = pytest.importorskip("torch", reason="its lazy views are what is looked at")
+    slot = SimpleNamespace(shape=(8,), preparer=None)
+    like = torch.empty(8)
+    taken = SimpleNamespace(address=like.data_ptr())
+    read = readers.reader(slot, like, taken)
+    other = torch.empty(8)
+    assert read(other) == other.data_ptr()
+    assert read(torch._neg_view(other)) == 0
+
+
 def test_real_guards_tell_tensors_apart_and_keep_none_alive():
     torch = pytest.importorskip("torch", reason="its guards are what is looked at")
     x, y = torch.empty(2, 8), torch.empty(2, 4)
