@@ -1,8 +1,8 @@
 """The block that a kernel is compiled for: the largest at any place that launches it.
 
 Host code is scanned, and a member's own ``threads`` in the configuration is what the rules
-take for its block. What depends on the problem is bounded by a declared occupancy, or by
-nothing. A declaration that contradicts what is found is an error.
+take for its block. A declared occupancy bounds what depends on the problem, and speaks for
+launches that were not found; nothing else does. One below a block that was found is an error.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ def pinned_block(
                     f"its declared occupancy of {most}; raise the occupancy, or make the block "
                     "smaller"
                 )
-    if len(known) == len(sites):
-        return Pinned(max(site.threads or 0 for site in known), tuple(sites))
-    if most is None:
-        return Pinned(None, tuple(sites))
-    return Pinned(most, (*sites, LaunchSite("declared occupancy", most)))
+    largest = max((site.threads or 0 for site in known), default=0)
+    is_found = len(known) == len(sites)
+    if most is not None and (not is_found or most > largest):
+        # Whoever launches more than host code shows says so here: a larger launch is refused.
+        return Pinned(most, (*sites, LaunchSite("declared occupancy", most)))
+    return Pinned(largest if is_found else None, tuple(sites))
 
 
 def sites_of(

@@ -33,8 +33,8 @@ def occupancy(
 ) -> Callable[[C], C]:
     """Declare the most threads, or the most waves, of a block in any launch.
 
-    A launch whose block depends on the problem is bounded by it. A launch that is known to be
-    larger fails the build.
+    A launch whose block depends on the problem is bounded by it, and the kernel is compiled for
+    it where it is more than host code shows. A launch that is known to be larger fails the build.
 
     Raises
     ------

@@ -26,6 +26,19 @@ def test_what_is_not_known_is_bounded_by_a_declared_occupancy_or_by_nothing():
     assert pinned.launch_sites == (A, OPEN, LaunchSite("declared occupancy", 192))
 
 
+def test_a_declared_maximum_above_the_found_blocks_is_pinned():
+    pinned = pinned_block("f.m", (A, B), Declarations(max_threads=512), {}, 32)
+    assert pinned.max_threads == 512
+    assert pinned.launch_sites == (A, B, LaunchSite("declared occupancy", 512))
+    pinned = pinned_block("f.m", (A, B), Declarations(max_waves=8), {}, 64)
+    assert (pinned.max_threads, pinned.launch_sites[2:]) == (
+        512,
+        (LaunchSite("declared occupancy", 512),),
+    )
+    # What says no more than host code does is no site of its own.
+    assert pinned_block("f.m", (A, B), Declarations(max_threads=256), {}, 32).launch_sites == (A, B)
+
+
 def test_waves_are_as_wide_as_the_targets():
     declared = Declarations(max_waves=4)
     assert pinned_block("f.m", (OPEN,), declared, {}, 64).max_threads == 256
