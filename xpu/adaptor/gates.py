@@ -8,16 +8,12 @@ kernel from being bound; that is for the rules.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
 
 import attrs
 
 from xpu.adaptor.built import Built, Called
 from xpu.errors import XpuBuildError, XpuDeadlineError
-from xpu.model import Declarations, Gate, Unbounded, Unlowered
-
-PREPARATION: Final = "prepare"
-"""What a family's weight preparation is called where a member's name stands."""
+from xpu.model import PREPARATION, Declarations, Gate, Unbounded, Unlowered
 
 Result = Built | Called | XpuBuildError
 

@@ -14,7 +14,7 @@ from xpu.adaptor.lane_literals import literal_lanes
 from xpu.adaptor.launch_sites import member_sites, preparation_sites
 from xpu.adaptor.pinning import pinned_block, sites_of, wave_of
 from xpu.errors import XpuBuildError
-from xpu.model import Constant, Declarations, Family, LaunchSite, Member
+from xpu.model import PREPARATION, Constant, Declarations, Family, LaunchSite, Member
 from xpu.registry import bare
 from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
 
@@ -66,7 +66,7 @@ def preparation_unit(
     """Return the unit of a design's weight preparation; raises as `member_unit` does."""
     constants = None if preparation is None else preparation.constants
     unit = KernelUnit(
-        kernel=f"{family.name}.prepare",
+        kernel=f"{family.name}.{PREPARATION}",
         # Not named after the design: designs that share a preparation share its code, and
         # so the weights that one prepared serve the other.
         entry="xpu_prepare",

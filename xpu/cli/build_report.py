@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xpu.cli.output import print_table
 from xpu.errors import XpuBuildError
+from xpu.model import PREPARATION
 
 if TYPE_CHECKING:
     from xpu.adaptor import Built, Called
@@ -67,8 +68,6 @@ def print_builds(rows: Sequence[Row]) -> None:
 
 def _rows(build: FamilyBuild, shown: set[tuple[str, str]]) -> Iterator[Row]:
     """Yield the rows of one family; `shown` are kernels that a row of the target has shown."""
-    from xpu.adaptor.gates import PREPARATION
-
     family, target = build.family, build.target.name
     head: Row = {"family": family.name, "member": "", "target": target, "error": "", "gates": []}
     for name, result in build.members.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from xpu.errors import XpuBuildError, XpuConfigError, XpuError
-from xpu.model import Manifest, Problem, nearest
+from xpu.model import PREPARATION, Manifest, Problem, nearest
 
 if TYPE_CHECKING:
     from xpu.adaptor import Built
@@ -156,12 +156,12 @@ class Finder:
         """Return family and member of a kernel; no member for what prepares weights."""
         name, _, rest = kernel.partition(".")
         family = self.settings.family(name)
-        if rest == "prepare":
+        if rest == PREPARATION:
             return family, None
         own = rest.partition(".")[0]
         names = {member.name: member for member in family.members}
         if own not in names:
-            kernels = [f"{name}.{each}" for each in (*names, "prepare")]
+            kernels = [f"{name}.{each}" for each in (*names, PREPARATION)]
             raise XpuConfigError(f"no kernel is called {kernel!r}; {nearest(kernel, kernels)}")
         return family, names[own]
 

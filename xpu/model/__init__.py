@@ -12,7 +12,7 @@ from xpu.model.facts import (
 from xpu.model.family import BucketPolicy, Constant, Family, ProbePlan, Route, Rule
 from xpu.model.manifest import MANIFEST_SCHEMA, BufferAccess, LaunchSite, Manifest, Operation
 from xpu.model.matrix import MATRIX_SUMS, MatrixShape
-from xpu.model.member import MEMBER_PARAMETERS, Member
+from xpu.model.member import MEMBER_PARAMETERS, PREPARATION, Member
 from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
 from xpu.model.problem import Problem
@@ -28,6 +28,7 @@ __all__ = [
     "MANIFEST_SCHEMA",
     "MATRIX_SUMS",
     "MEMBER_PARAMETERS",
+    "PREPARATION",
     "BucketPolicy",
     "BufferAccess",
     "Calibration",

@@ -12,6 +12,9 @@ from xpu.model._facts import frozen_mapping
 MEMBER_PARAMETERS: Final = frozenset({"threads", "dynamic_shared_bytes", "index_bits"})
 """Parameters that any member may set, whatever its design."""
 
+PREPARATION: Final = "prepare"
+"""What a family's weight preparation is called where a member's name stands; no member is."""
+
 
 @attrs.frozen
 class Member:

@@ -13,6 +13,7 @@ from xpu.expressions import Names
 from xpu.model import (
     DEVICE_FACT_NAMES,
     MEMBER_PARAMETERS,
+    PREPARATION,
     BucketPolicy,
     Family,
     Member,
@@ -213,6 +214,11 @@ def _check_members(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
     dialects = _CORE_DIALECTS | vocabulary.dialects
     parameters = _parameters(entry, vocabulary)
     for member in entry.members.values():
+        if member.values["name"] == PREPARATION:
+            raise member.place("name").error(
+                f"found {shown(PREPARATION)}, which names the weight preparation wherever a "
+                "member is named; give the member another name"
+            )
         _known(member.values.get("dialects", ()), dialects, member.place("dialects"))
         for key in member.values.keys() - {"name", "dialects"} - parameters:
             _known([key], parameters, member.place(key))

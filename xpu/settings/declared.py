@@ -14,15 +14,13 @@ import attrs
 
 from xpu.errors import XpuConfigError
 from xpu.expressions import constant_expression
-from xpu.model import Declarations, Unbounded, Unlowered, nearest
+from xpu.model import PREPARATION, Declarations, Unbounded, Unlowered, nearest
 from xpu.settings.merge import Entry, FamilyEntry
 from xpu.settings.places import File, shown
 from xpu.spec.design import Design
 
 KEYS: Final = frozenset({"occupancy", "wave", "fast_math", "unlowered", "unbounded"})
 """Keys of a family that declare something of its kernels."""
-
-_PREPARATION: Final = "prepare"
 
 
 def place_of(design: Design, *path: str) -> Entry:
@@ -76,9 +74,9 @@ def check_declared(entry: FamilyEntry, parameters: Collection[str]) -> None:
     for key in ("unlowered", "unbounded"):
         for each in entry.values.get(key, ()):
             for member in each.get("members", ()):
-                if member not in entry.members and member != _PREPARATION:
+                if member not in entry.members and member != PREPARATION:
                     place = entry.place(key).below(each["item"], "members")
-                    allowed = [*entry.members, _PREPARATION]
+                    allowed = [*entry.members, PREPARATION]
                     raise place.error(f"found {shown(member)}; {nearest(member, allowed)}")
 
 

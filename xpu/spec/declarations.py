@@ -15,6 +15,7 @@ import attrs
 
 from xpu.model import (
     LOWERING_GATES,
+    PREPARATION,
     Declarations,
     Gate,
     Member,
@@ -86,8 +87,13 @@ def instantiate(
     Raises
     ------
     TypeError
-        A parameter is no whole number of 0 or more.
+        A parameter is no whole number of 0 or more, or the name is the weight preparation's.
     """
+    if name == PREPARATION:
+        raise TypeError(
+            f"@instantiate({name!r}): this names the weight preparation wherever a member is "
+            "named; give the shape another name"
+        )
     for key, value in parameters.items():
         if type(value) is not int or value < 0:
             raise TypeError(f"@instantiate({name!r}): {key} is a whole number, not {value!r}")

@@ -92,6 +92,18 @@ def test_a_designs_shapes_are_the_lowest_layer(
         load(over, vocabulary=with_declared(vocabulary, Declarations()))
 
 
+def test_no_member_has_the_name_of_the_weight_preparation(
+    load: Load, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    over = layer(tmp_path / "over", '[[families.q.members]]\nname = "prepare"\ntile_m = 8\n')
+    with pytest.raises(XpuConfigError, match="another name") as caught:
+        load(over)
+    assert f"{over / 'families.toml'}: families.q.members.prepare" in str(caught.value)
+    shapes = Declarations(members=(Member("prepare", {"tile_m": 8}),))
+    with pytest.raises(XpuConfigError, match=r"design 'gemm'.*members\.prepare.*another name"):
+        load(vocabulary=with_declared(vocabulary, shapes))
+
+
 def test_a_designs_requirements_hold_for_every_member(load: Load, vocabulary: Vocabulary) -> None:
     fits = Declarations(requires=("member.tile_m >= 8",))
     settings = load(vocabulary=with_declared(vocabulary, fits))

@@ -89,6 +89,7 @@ def test_a_family_is_put_over_its_design():
         (lambda: occupancy(max_waves=True), "1 or more"),
         (lambda: wave(width=""), "1 or more"),
         (lambda: instantiate("a", tile="8"), "tile is a whole number"),
+        (lambda: instantiate("prepare", tile=8), "give the shape another name"),
         (lambda: instantiate("a")(instantiate("a")(type("T", (Design,), {}))), "stands twice"),
         (lambda: requires(""), "not empty"),
         (lambda: unlowered("item", ""), "not empty"),
