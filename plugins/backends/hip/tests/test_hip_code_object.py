@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def made(compiler, unit):
     """Compile a kernel, once for each target."""
     known = {}
 
-    def go(text: str, target: str, **defines: int):
+    def go(text: str, target: str, **defines: object):
         key = (text, target, *sorted(defines.items()))
         if key not in known:
             (known[key],) = compiler.compile([unit(text, **defines)], target, deadline_s=120)
@@ -90,6 +91,56 @@ def test_an_array_on_the_stack_is_no_spill(made, target) -> None:
     assert facts.spill_bytes == 0
 
 
+CALLS = """__attribute__((noinline)) static float heavy(xpu::global<float> x, int64_t n) {
+    float v[220];
+#pragma unroll
+    for (int i = 0; i < 220; ++i) v[i] = x[i * 64 + n];
+    float sum = 0;
+    asm volatile("" ::: "memory");
+#pragma unroll
+    for (int i = 0; i < 220; ++i) sum += v[i] * v[(i * 7 + 3) % 220] * x[i + n];
+    return sum;
+}
+__attribute__((noinline)) static float light(xpu::global<float> x, int64_t n) { return x[n] + 1; }
+XPU_KERNEL(xpu::global<float> y, int64_t n) { y[xpu::thread()] = CALLED(y, n); }"""
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx1100"])
+def test_what_a_called_function_spills_is_the_kernels(made, target) -> None:
+    code = made(CALLS, target, XPU_THREADS=1024, CALLED="heavy")
+    stored = re.findall(r"(\d+)-byte Folded Spill", code.listing)
+    total = sum(int(each) for each in stored)  # the kernel itself spills nothing
+    assert total > 100
+    assert code.facts.spill_bytes == min(total, code.facts.stack_bytes)
+    light = made(CALLS, target, XPU_THREADS=1024, CALLED="light")
+    assert "light" in light.listing
+    assert light.facts.spill_bytes == 0
+
+
+def test_calls_are_followed_and_assembly_without_comments_says_nothing() -> None:
+    called = pytest.importorskip("xpu_backend_hip.generated").called_spill_bytes
+    text = "".join(
+        f"; -- Begin function {name}\n{body}\n; -- End function\n"
+        for name, body in {
+            "leaf": "\ts_clause 0x1f   ; 128-byte Folded Spill\n\tv_nop ; 4-byte Folded Reload",
+            "middle": "\tx v1 ; 8-byte Folded Spill\n\ts_add_u32 s4, s4, leaf@rel32@lo+4",
+            "kernel": "\tx v1 ; 4-byte Folded Spill\n\ts_add_u32 s4, s4, middle@gotpcrel32@lo+4",
+            "alone": "\tx v1 ; 4-byte Folded Spill",
+        }.items()
+    )
+    assert called(text, "kernel") == 136
+    assert called(text, "middle") == 128
+    assert called(text, "alone") == 0
+    assert called(text.replace("; --", "//"), "kernel") is None
+
+
+def test_a_kernel_with_memory_of_threads_and_unknown_calls_has_no_figure(made) -> None:
+    code = made(ON_STACK, "gfx90a", XPU_THREADS=64).code
+    facts = code_object.kernel_facts(code, "kernel_under_test", 64, None)
+    assert facts.stack_bytes > 0
+    assert facts.spill_bytes is None
+
+
 def test_accumulation_registers_are_counted(made) -> None:
     # A thread addresses 256 vector registers; what is beyond lies in accumulation registers.
     facts = made(HUNGRY, "gfx90a", COUNT=200, XPU_THREADS=256).facts
@@ -110,9 +161,9 @@ def test_a_kernel_without_registers_holds_one(made) -> None:
 def test_waves_of_another_width_are_refused(made) -> None:
     code = made(ON_STACK, "gfx90a", XPU_THREADS=64).code
     with pytest.raises(XpuBuildError, match="waves of 32 lanes, and the compiler made waves of 64"):
-        code_object.kernel_facts(code, "kernel_under_test", 32)
+        code_object.kernel_facts(code, "kernel_under_test", 32, 0)
     with pytest.raises(XpuBuildError, match="defines no kernel"):
-        code_object.kernel_facts(code, "another", 64)
+        code_object.kernel_facts(code, "another", 64, 0)
 
 
 def test_what_is_no_code_object_is_said(made) -> None:
@@ -124,7 +175,7 @@ def test_what_is_no_code_object_is_said(made) -> None:
         code.replace(b"amdhsa.k", b"\xff" * 8),
     ):
         with pytest.raises(XpuBuildError, match=r"no code object|without AMD's metadata"):
-            code_object.kernel_facts(damaged, "kernel_under_test", 64)
+            code_object.kernel_facts(damaged, "kernel_under_test", 64, 0)
     host = Path("/proc/self/exe").read_bytes()
     with pytest.raises(XpuBuildError, match="without AMD's metadata"):
-        code_object.kernel_facts(host, "kernel_under_test", 64)
+        code_object.kernel_facts(host, "kernel_under_test", 64, 0)

@@ -24,7 +24,9 @@ _NOTE: Final[tuple[object, object]] = ("AMDGPU", 32)
 _WORD_BYTES: Final = 4
 
 
-def kernel_facts(code: bytes, entry: str, wave_width: int) -> KernelFacts:
+def kernel_facts(
+    code: bytes, entry: str, wave_width: int, called_spill_bytes: int | None
+) -> KernelFacts:
     """Read what the compiler made of a kernel.
 
     Parameters
@@ -35,6 +37,8 @@ def kernel_facts(code: bytes, entry: str, wave_width: int) -> KernelFacts:
         Name of the kernel.
     wave_width
         Lanes of a wave that its source was compiled for.
+    called_spill_bytes
+        What the functions that it calls spill, which the note does not say; None when not known.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def kernel_facts(code: bytes, entry: str, wave_width: int) -> KernelFacts:
         # Where accumulation registers lie in the same file (from gfx90a on) they are counted in
         # it. A kernel that uses none is given some all the same.
         registers=None if registers is None else max(registers, 1),
-        spill_bytes=_spill_bytes(kernel),
+        spill_bytes=_spill_bytes(kernel, called_spill_bytes),
         static_shared_bytes=_number(kernel, ".group_segment_fixed_size"),
         stack_bytes=_number(kernel, ".private_segment_fixed_size"),
         pinned_block=_number(kernel, ".max_flat_workgroup_size"),
@@ -68,18 +72,19 @@ def kernel_facts(code: bytes, entry: str, wave_width: int) -> KernelFacts:
     )
 
 
-def _spill_bytes(kernel: Mapping[str, Any]) -> int | None:
-    """Return the bytes of a thread's memory that hold registers.
+def _spill_bytes(kernel: Mapping[str, Any], called: int | None) -> int | None:
+    """Return the bytes of a thread's memory that hold registers, in called functions as well.
 
     The note counts the stores of vector registers, 4 bytes of each thread, several perhaps to one
-    place: never more than all the memory that a thread has. Scalar registers are the wave's; they
-    are kept in lanes of vector registers, which `registers` counts, and take no memory.
+    place: never more than all the memory that a thread has, that of called functions included.
+    Scalar registers are the wave's; they are kept in lanes of vector registers, which `registers`
+    counts, and take no memory.
     """
     spilled = _number(kernel, ".vgpr_spill_count")
     private = _number(kernel, ".private_segment_fixed_size")
-    if spilled is None or private is None:
+    if spilled is None or private is None or (called is None and private > 0):
         return None
-    return min(spilled * _WORD_BYTES, private)
+    return min(spilled * _WORD_BYTES + (called or 0), private)
 
 
 def _number(kernel: Mapping[str, Any], name: str) -> int | None:

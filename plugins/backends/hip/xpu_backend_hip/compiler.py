@@ -23,7 +23,12 @@ from xpu.errors import XpuBuildError, XpuDeadlineError, XpuError
 from xpu.model import nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit, buffer_accesses, in_tiers, simt_prelude
 from xpu_backend_hip.disassembly import disassembly
-from xpu_backend_hip.generated import buffer_modes, kept_forms, native_operations
+from xpu_backend_hip.generated import (
+    buffer_modes,
+    called_spill_bytes,
+    kept_forms,
+    native_operations,
+)
 from xpu_backend_hip.matrices import matrix_shapes, matrix_unit
 from xpu_backend_hip.process import Finished, run
 from xpu_backend_hip.targets import generation, is_generic, wave_width
@@ -162,8 +167,9 @@ class HipCompiler(Compiler):
                     ),
                     lambda made: made[0],
                 )
-                facts = kernel_facts(code, unit.entry, wave_width(target))
                 listing = (directory / _ASSEMBLY).read_text(errors="replace")
+                called = called_spill_bytes(listing, unit.entry)
+                facts = kernel_facts(code, unit.entry, wave_width(target), called)
                 modes = buffer_modes(directory / _IR, unit.entry, len(unit.arguments))
             if facts.registers is None or facts.spill_bytes is None:
                 raise XpuBuildError(

@@ -1,7 +1,7 @@
 """What is read of the texts that the compiler leaves beside a code object, from the same run.
 
-Its assembly names the matrix and dot operations; its own form of the kernel, behind the last of
-its passes, says how the buffers are used.
+Its assembly names the matrix and dot operations, and says what called functions spill; its own
+form of the kernel, behind the last of its passes, says how the buffers are used.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ buildPerModuleDefaultPipeline in PassBuilderPipelines.cpp."""
 _NATIVE: Final = re.compile(
     r"^\s+(v_(?:wmma|swmmac|mfma|smfmac|dot)\w*?)(?:_e32|_e64|_dpp)?(?:_dpp)?\s", re.MULTILINE
 )
+# Source: LLVM, AsmPrinter.cpp: its comments on functions, and on instructions that spill. One
+# comment may stand for several stores: of a clause it says all the bytes.
+_FUNCTION: Final = re.compile(
+    r"; -- Begin function ([^\n]+)\n(.*?)(?=; -- End function|\Z)", re.DOTALL
+)
+_SPILL: Final = re.compile(r"; (\d+)-byte (?:Folded )?Spill\b")
+_NAMED: Final = re.compile(r'("[^"\n]+"|[\w.$]+)@(?:rel|abs|got)')
+"""A function whose address an instruction makes: where it is called, it is made first."""
 
 
 def kept_forms(entry: str, directory: str) -> Iterator[str]:
@@ -51,3 +59,22 @@ def native_operations(assembly: str) -> tuple[Operation, ...]:
     """Name each matrix and dot operation once, in alphabetic order."""
     found = Counter(_NATIVE.findall(assembly))
     return tuple(Operation(name, places=found[name]) for name in sorted(found))
+
+
+def called_spill_bytes(assembly: str, entry: str) -> int | None:
+    """Return the bytes of registers that functions which a kernel calls store in memory.
+
+    The note of a code object counts the kernel's own alone. What a function has to keep of the
+    registers of its caller is among them. None when the assembly does not say it.
+    """
+    bodies = {name.strip('"'): body for name, body in _FUNCTION.findall(assembly)}
+    if entry not in bodies:
+        return None
+    reached, waiting = {entry}, [entry]
+    while waiting:
+        named = {name.strip('"') for name in _NAMED.findall(bodies[waiting.pop()])}
+        new = (named & bodies.keys()) - reached
+        reached |= new
+        waiting.extend(new)
+    spills = (_SPILL.findall(bodies[name]) for name in reached - {entry})
+    return sum(int(count) for found in spills for count in found)
