@@ -14,7 +14,7 @@ import attrs
 
 from xpu.errors import XpuLaunchException
 from xpu.orchestrator.plans import Moving
-from xpu.orchestrator.weights import PreparedWeights, Preparer, check_dtype
+from xpu.orchestrator.weights import PreparedWeights, Preparer, imported
 from xpu.spec import Argument, Device, DeviceArray, host_dtype
 
 
@@ -154,11 +154,9 @@ class Arguments:
             self._check_prepared(slot, value)
             array, shape = value.array, value.shape
         else:
-            try:
-                array = self._device.import_array(value, writable=slot.is_written)
-            except XpuLaunchException as cause:
-                raise XpuLaunchException(f"{self._where}: argument {name!r}: {cause}") from cause
-            check_dtype(self._where, slot.argument, array)
+            array = imported(
+                self._where, slot.argument, self._device, value, writable=slot.is_written
+            )
             shape = array.shape
         if tuple(shape) != slot.shape:
             raise XpuLaunchException(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -131,11 +132,7 @@ class Preparer:
             It cannot be taken, or has another element type or no possible shape.
         """
         where, name = self.family, self.argument.name
-        try:
-            array = self._device.import_array(raw, writable=False)
-        except XpuLaunchException as cause:
-            raise XpuLaunchException(f"{where}: argument {name!r}: {cause}") from cause
-        check_dtype(where, self.argument, array)
+        array = imported(where, self.argument, self._device, raw, writable=False)
         try:
             arm = self.arm(array.shape)
             nbytes = self.prepared_bytes(array.shape)
@@ -173,9 +170,34 @@ class Preparer:
             )
 
 
-def check_dtype(where: str, argument: Argument, array: DeviceArray) -> None:
-    """Refuse an array of another element type, by name; `where` begins the message."""
+def imported(
+    where: str, argument: Argument, device: Device, value: Any, *, writable: bool
+) -> DeviceArray:
+    """Have a device take a caller's array for an argument; `where` begins every message.
+
+    Raises
+    ------
+    XpuLaunchException
+        It cannot be taken, is masked, or has another element type.
+    """
+    try:
+        _refuse_masked(value)
+        array = device.import_array(value, writable=writable)
+    except XpuLaunchException as cause:
+        raise XpuLaunchException(f"{where}: argument {argument.name!r}: {cause}") from cause
     if not argument.takes(array.dtype):
         raise XpuLaunchException(
             f"{where}: argument {argument.name!r} is {argument.dtype}, given {array.dtype}"
+        )
+    return array
+
+
+def _refuse_masked(value: object) -> None:
+    """Refuse a numpy masked array, which devices take for the plain one that it derives from."""
+    # Nobody has made one before the module is loaded, which numpy puts off until it is asked for.
+    module = sys.modules.get("numpy.ma")
+    if module is not None and isinstance(value, module.MaskedArray):
+        raise XpuLaunchException(
+            f"an object of type {type(value).__name__} has a mask, which no kernel reads; pass "
+            "array.filled(value), or array.data where the mask does not matter"
         )

@@ -213,6 +213,17 @@ def test_an_array_that_the_kernel_cannot_read_is_refused_afterwards(bound, devic
     assert len(device.streams) == count
 
 
+def test_a_masked_array_is_refused_afterwards(bound, device, array):
+    kernel = bound()
+    for _ in range(3):
+        kernel(array(), out=array())
+    count = len(device.streams)
+    for x, y in ((np.ma.MaskedArray(array()), array()), (array(), np.ma.MaskedArray(array()))):
+        with pytest.raises(XpuLaunchException, match="MaskedArray has a mask"):
+            kernel(x, out=y)
+    assert len(device.streams) == count
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_number_of_arrays_is_looked_at_afterwards(bound, array, count):
     arguments = tuple(Argument(name, "float32", "read") for name in "ab")

@@ -71,3 +71,8 @@ def test_weights_of_another_device_are_refused_by_name(opened) -> None:
     # Another orchestrator on the same device shares its memory.
     kernel(opened(1).prepare("scaled", w), x, out=y)
     np.testing.assert_array_equal(y, x * w + np.float32(1))
+
+
+def test_masked_weights_are_refused_by_name(opened) -> None:
+    with pytest.raises(XpuLaunchException, match=r"scaled: argument 'w': .* has a mask"):
+        opened(0).prepare("scaled", np.ma.MaskedArray(np.ones((4, 4), np.float32)))
