@@ -27,6 +27,16 @@ _TOUCHES_NOTHING: Final = (
 )
 _PLAIN: Final = frozenset({"icmp", "fcmp", "br", "switch", "ret", "unreachable", "fence"})
 """What makes no address, and touches no memory."""
+_OF_NUMBERS: Final = re.compile(
+    r"(?:abs|bitreverse|bswap|ct(?:pop|lz|tz)|expect|fsh[lr]|[su](?:max|min|cmp)|ptrmask"
+    r"|[su](?:add|sub|mul|shl)|vector|fabs|copysign|canonicalize|fma|fmuladd|sqrt|powi?"
+    r"|exp\d*|log\d*|sin|cos|floor|ceil|trunc|rint|round\w*|nearbyint|(?:max|min)\w+|ldexp"
+    r"|\w+\.(?:readfirstlane|readlane|writelane|ds\.b?permute|ds\.swizzle|permlane\w+"
+    r"|(?:mov|update)\.dpp|perm|align\w+|mbcnt|mul|[suf]dot\w*|sudot\w*|s?mfma\w*|s?wmma\w*"
+    r"|swmmac|cvt|fmed3|rcp|rsq))(?:\.|$)"
+)
+"""Intrinsics that touch no memory: an address in what they take goes into what they make, or
+nowhere. Of any other one, what it takes is lost, be it called a pointer or not."""
 
 
 def buffer_modes(text: str, function: str, count: int) -> tuple[str | None, ...]:
@@ -69,13 +79,17 @@ def _parameters(text: str) -> list[str]:
 def _step(line: str) -> Step | None:
     match = _INSTRUCTION.match(line)
     if match is None:
-        return None
+        # A label on the way to another block is none of the numbers; a note for debuggers is none.
+        lost = () if re.match(r"\S|\s*[;#]|.*\blabel %", line) else _values(line)
+        return Step(escapes=(*lost, PRIVATE)) if lost else None
     made, name, rest = match[1], match[2].split()[-1], match[3].partition(", !")[0]
     makes = () if made is None else (made,)
     if name in _PLAIN:
         return None
-    if name == "call":
+    if name in ("call", "invoke", "callbr"):
         return _call(makes, rest)
+    if name in ("va_arg", "resume"):
+        return Step(escapes=_values(rest))
     if name not in ("load", "store", "atomicrmw", "cmpxchg"):
         return Step(makes, _values(rest))
     if name == "load":  # what is loaded of other memory is no address: one stored there is lost
@@ -107,5 +121,6 @@ def _call(makes: tuple[str, ...], rest: str) -> Step:
         return Step(reads=pointers[1:], writes=pointers[:1], escapes=(PRIVATE,) if is_lost else ())
     if intrinsic[1].startswith("memset.") and len(pointers) == 1:
         return Step(writes=pointers)
-    numbers = tuple(value for value in values if value not in pointers)
-    return Step(makes, numbers, escapes=pointers)
+    if _OF_NUMBERS.match(intrinsic[1]):
+        return Step(makes, values)
+    return Step(escapes=values)

@@ -57,16 +57,76 @@ def test_transfers_name_both_their_ends() -> None:
         "store ptr addrspace(1) %0, ptr addrspace(1) %0, align 8",
         "%8 = tail call i32 @llvm.amdgcn.something(ptr addrspace(1) %0, i32 %n)",
         'call void asm sideeffect "; $0", "v"(ptr addrspace(1) %0)',
+        "invoke void @helper(ptr addrspace(1) %0) to label %8 unwind label %9",
+        "%8 = va_arg ptr addrspace(1) %0, i32",
+        "%8, %9 = something ptr addrspace(1) %0",
     ],
 )
 def test_an_address_that_goes_elsewhere_is_not_known(line) -> None:
     assert modes(line)[0] is None
 
 
+VECTOR = (
+    "%v = getelementptr float, ptr addrspace(1) %0, <8 x i64> %n",
+    "%w = shufflevector <8 x ptr addrspace(1)> %v, <8 x ptr addrspace(1)> poison, <8 x i32> %n",
+)
+WORDS = (
+    "%p = ptrtoint ptr addrspace(1) %0 to i64",
+    "%r = call i64 @llvm.umax.i64(i64 %p, i64 4096)",
+    "%t = trunc i64 %r to i32",
+    "%u = call i32 @llvm.amdgcn.readfirstlane.i32(i32 %t)",
+    "%q = insertelement <4 x i32> poison, i32 %u, i64 0",
+)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            *VECTOR,
+            "%8 = call <8 x float> @llvm.masked.gather.v8f32.v8p1(<8 x ptr addrspace(1)> %w, "
+            "i32 4, <8 x i1> %m, <8 x float> poison)",
+        ),
+        (
+            *VECTOR,
+            "call void @llvm.masked.scatter.v8f32.v8p1(<8 x float> %f, "
+            "<8 x ptr addrspace(1)> %w, i32 4, <8 x i1> %m)",
+        ),
+        (
+            *WORDS,
+            "call void @llvm.amdgcn.raw.buffer.store.f32(float %f, <4 x i32> %q, i32 0, i32 0, "
+            "i32 0)",
+        ),
+        (
+            *WORDS,
+            "%8 = tail call float @llvm.amdgcn.raw.buffer.load.f32(<4 x i32> %q, i32 0, i32 0, "
+            "i32 0)",
+        ),
+        (*WORDS, "call void @llvm.unheard.of(i32 %u)"),
+    ],
+)
+def test_an_address_in_a_vector_or_in_words_that_goes_elsewhere_is_not_known(lines) -> None:
+    assert modes(*lines) == (None, UNUSED)
+
+
+def test_an_address_is_followed_through_arithmetic() -> None:
+    back = "%z = inttoptr i64 %r to ptr addrspace(1)"
+    assert modes(*WORDS, back, "store i32 1, ptr addrspace(1) %z") == ("write", UNUSED)
+    assert modes(
+        "%8 = call ptr addrspace(1) @llvm.ptrmask.p1.i64(ptr addrspace(1) %0, i64 -16)",
+        "%9 = load i32, ptr addrspace(1) %8",
+    ) == ("read", UNUSED)
+
+
 def test_what_touches_no_memory_is_no_access() -> None:
     assert modes(
         'call void @llvm.assume(i1 true) [ "align"(ptr addrspace(1) %0, i64 16) ]',
         "%8 = icmp eq ptr addrspace(1) %0, %out.coerce",
+        "#dbg_value(ptr addrspace(1) %0, !12, !DIExpression(), !14)",
+        "; a comment of %0",
+        "switch i32 %s, label %9 [",
+        "  i32 0, label %0",
+        "]",
         "ret void",
     ) == (UNUSED, UNUSED)
 

@@ -57,6 +57,24 @@ def modes(*lines: str):
             ("write", UNUSED),
         ),
         ("selp.b64 %rd6, %rd5, %rd4, %p1; st.global.u32 [%rd6], 1;", (None, None)),
+        (
+            "{ .reg .pred p; setp.ne.u32 p, %r1, 0; @p st.global.u32 [%rd5], %r2; }",
+            ("write", UNUSED),
+        ),
+        ("{.reg .pred p;@!p st.global.u32[%rd5],%r2;}", ("write", UNUSED)),
+        (".loc 1 5 3\n\tst.global.u32 [%rd4], 5;", (UNUSED, "write")),
+        (
+            ".loc	2 5 3, function_name $L__s0, inlined_at 1 6 4\n$L1: ld.u32 %r1, [%rd4];",
+            (UNUSED, "read"),
+        ),
+        ("{ .reg .b64 t; mov.b64 t, %rd5; st.global.u32 [t], 5; }", ("write", UNUSED)),
+        ("{ .reg .b64 t; ld.param.u64 t, [kernel_param_1]; st.u32 [t], 5; }", (UNUSED, "write")),
+        (".unheard 7 st.global.u32 [%rd5], 5;", (None, UNUSED)),
+        ("@%p1[0] st.global.u32 [%rd4], %r2;", (UNUSED, None)),
+        (
+            "cvta.param.u64 %rd6, kernel_param_0; ld.u64 %rd7, [%rd6]; st.u32 [%rd7], 1;",
+            (None, UNUSED),
+        ),
     ],
 )
 def test_statements_are_read_as_the_language_has_them(line, expected) -> None:

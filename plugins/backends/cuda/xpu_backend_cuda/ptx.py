@@ -21,9 +21,19 @@ from xpu.model import Operation
 from xpu.spec import PRIVATE, Step, derive_modes
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_STATEMENT: Final = re.compile(r"\s*(?:@!?%\w+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s*(.*)", re.DOTALL)
+_STATEMENT: Final = re.compile(
+    r"\s*(?:@\s*!?\s*%?[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s*(.*)", re.DOTALL
+)
+_BEFORE: Final = re.compile(
+    r"(?:\s|[{}]|[$\w]+\s*:(?!:)|\.loc(?:\s+\d+){3}(?:\s*,\s*function_name\s+[$\w]+(?:\s*\+\s*\d+)?)?"
+    r"(?:\s*,\s*inlined_at(?:\s+\d+){3})?)+"
+)
+"""What may stand before an instruction: a block's ends, labels, and places of the source."""
+_DECLARED: Final = re.compile(
+    r"\.(?:reg|param|shared|local|const|global|align|pragma|branchtargets|calltargets"
+    r"|callprototype)\b"
+)
 _NATIVE: Final = re.compile(r"(?:mma|wmma\.mma|wgmma\.mma_async|tcgen05\.mma|dp[24]a)\b")
-_REGISTER: Final = re.compile(r"%[A-Za-z]\w*")
 _PLACE: Final = re.compile(r"\[([^\]]*)\]")
 _NO_ACCESS: Final = frozenset({"setp", "isspacep", "bar", "barrier", "prefetch", "prefetchu"})
 """What takes addresses and neither touches memory behind them nor hands them on."""
@@ -69,26 +79,32 @@ def _body(text: str, start: int) -> str:
 
 
 def _statements(text: str) -> Iterator[tuple[str, str]]:
-    """Yield opcode and operands of each instruction; a directive or a label has none."""
+    """Yield opcode and operands of each instruction.
+
+    A declaration has none. What is not understood has no opcode, and may be anything.
+    """
     for part in text.split(";"):
-        # What opens a block or ends a label stands before the instruction.
-        piece = re.sub(r"^(?:\s|[{}](?=\s)|[$\w]+:(?!:))+", "", part)
+        before = _BEFORE.match(part)
+        piece = part[before.end() :] if before else part
         match = _STATEMENT.fullmatch(piece)
         if match is not None:
             yield match[1], match[2]
+        elif piece and not _DECLARED.match(piece):
+            yield "", piece
 
 
 def _step(opcode: str, rest: str) -> Step:
     family = opcode.partition(".")[0]
     if opcode.startswith("ld.param") and (place := _PLACE.search(rest)):
-        return Step(makes=_registers(rest[: place.start()]), uses=_names(place[1]))
+        return Step(makes=_names(rest[: place.start()]), uses=_names(place[1]))
     operands = _split(rest)
     known = _atomic if opcode.startswith("cp.reduce") else _WITH_MEMORY.get(family)
     if known is not None:
         return known(opcode, operands)
     if family in _NO_ACCESS:
         return Step()
-    if operands.places or family == "call":
+    # The address of a parameter that is taken leads to it by any load.
+    if operands.places or family in ("call", "") or opcode.startswith("cvta.param"):
         return Step(escapes=(*_names(rest), PRIVATE))
     return Step(operands.first, operands.others)
 
@@ -131,7 +147,7 @@ def _split(rest: str) -> _Operands:
     end = match.end() if match else 0
     first = rest[:end]
     return _Operands(
-        () if "[" in first else _registers(first),
+        () if "[" in first else _names(first),
         _names(_PLACE.sub("", rest[end:])),
         [_names(place) for place in _PLACE.findall(rest)],
     )
@@ -141,10 +157,9 @@ def _all(places: list[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(name for place in places for name in place)
 
 
-def _registers(text: str) -> tuple[str, ...]:
-    return tuple(_REGISTER.findall(text))
-
-
 def _names(text: str) -> tuple[str, ...]:
-    """Return registers and symbols: a parameter's own address is one."""
+    """Return registers and symbols: a parameter's own address is one.
+
+    Registers that a source declares in assembly of its own need not begin with a %.
+    """
     return tuple(re.findall(r"%?[A-Za-z_$][\w$]*", text))
