@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
 import tempfile
@@ -16,7 +15,8 @@ import attrs
 
 from xpu.adaptor import Built, Called, manifest_to_toml
 from xpu.bundle.contents import CONFIG, TOP, Carried, Contents, Kernel
-from xpu.errors import XpuBuildError, XpuConfigError, XpuError
+from xpu.bundle.place import check_place, place_of, put
+from xpu.errors import XpuBuildError, XpuError
 
 
 class BundleWriter:
@@ -27,18 +27,18 @@ class BundleWriter:
     Raises
     ------
     XpuConfigError
-        At the place is something that is no bundle.
+        The name is empty, or something at the place would be lost; see `check_place`.
     XpuError
         The directory cannot be written.
     """
 
-    def __init__(self, directory: Path, version: str) -> None:
-        self.directory: Final = directory.absolute()
+    def __init__(self, directory: str | Path, version: str) -> None:
+        self.directory: Final = place_of(directory)
         self._version = version
         self._targets: list[Carried] = []
         self._hashes: dict[str, str] = {}
-        _check_place(self.directory)
         with self._writing():
+            check_place(self.directory)
             self.directory.parent.mkdir(parents=True, exist_ok=True)
             self._fresh = Path(tempfile.mkdtemp(prefix=".bundle-", dir=self.directory.parent))
             self._fresh.chmod(0o755)  # it serves whoever runs there
@@ -89,7 +89,7 @@ class BundleWriter:
         contents = Contents(self._version, tuple(self._targets), self._hashes)
         with self._writing():
             (self._fresh / TOP).write_text(contents.to_json(), "utf-8")
-            _replace(self._fresh, self.directory)
+            put(self._fresh, self.directory)
 
     def _kernel(self, target: Carried, source: str, built: Built) -> Kernel:
         place = re.sub(r"[^\w.+-]", "_", f"{target.backend}.{target.carried}")
@@ -129,32 +129,3 @@ class BundleWriter:
                 f"--out {self.directory} cannot be written: {cause.strerror or cause}; name "
                 "another directory"
             ) from cause
-
-
-def _check_place(directory: Path) -> None:
-    """Refuse to replace what is no bundle."""
-    if not os.path.lexists(directory) or (directory / TOP).is_file():
-        return
-    if directory.is_dir() and not any(directory.iterdir()):
-        return
-    raise XpuConfigError(
-        f"--out {directory} is there and is no bundle; name a directory that is not there, is "
-        "empty, or holds a bundle, which is replaced"
-    )
-
-
-def _replace(fresh: Path, directory: Path) -> None:
-    if not directory.is_dir():
-        fresh.rename(directory)
-        return
-    # A directory with something in it is not renamed over: the old one steps aside first.
-    old = Path(tempfile.mkdtemp(prefix=".old-", dir=directory.parent))
-    try:
-        directory.rename(old / "bundle")
-        try:
-            fresh.rename(directory)
-        except OSError:
-            (old / "bundle").rename(directory)
-            raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Leave out what the device in a facts file cannot run, before the cap is counted.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Make a bundle of all that was built here."
-)
+@click.option("--out", metavar="DIRECTORY", help="Make a bundle of all that was built here.")
 @json_option
 @click.pass_context
 def build(
@@ -47,7 +45,7 @@ def build(
     backend: str | None,
     targets: tuple[str, ...],
     facts_path: Path | None,
-    out: Path | None,
+    out: str | None,
     as_json: bool,
 ) -> None:
     """Build FAMILIES (all that a target's dialect has, when none is named) for one or more targets.
@@ -120,7 +118,7 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def _bundle(out: Path | None) -> AbstractContextManager[BundleWriter | None]:
+def _bundle(out: str | None) -> AbstractContextManager[BundleWriter | None]:
     """Return what writes the bundle: where it cannot be written is said before all is built."""
     if out is None:
         return nullcontext()

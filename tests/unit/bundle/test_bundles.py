@@ -300,6 +300,86 @@ def test_a_bundle_is_replaced_whole_and_nothing_else_is(make, tmp_path):
     assert (tmp_path / "full/of").read_text() == "something else"
 
 
+def files_of(directory: Path) -> dict[str, bytes]:
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize(
+    ("foreign", "named"),
+    [("notes.txt", "notes.txt"), ("code/mine/x", "code/mine/x"), ("empty/", "empty/")],
+)
+def test_a_bundle_with_foreign_files_is_not_replaced(make, foreign, named):
+    bundle = make()
+    if foreign.endswith("/"):
+        (bundle / foreign).mkdir()
+    else:
+        (bundle / foreign).parent.mkdir(exist_ok=True)
+        (bundle / foreign).write_text("mine")
+    before = files_of(bundle)
+    with pytest.raises(XpuConfigError, match=f"is not of its bundle: {named}; move that"):
+        make()
+    assert files_of(bundle) == before
+
+
+def test_a_link_in_a_bundle_is_foreign_and_one_to_a_bundle_is_followed(make, tmp_path):
+    bundle, other = make(), tmp_path / "other"
+    other.mkdir()
+    (other / "kept").write_text("")
+    (bundle / "link").symlink_to(other)
+    with pytest.raises(XpuConfigError, match="is not of its bundle: link;"):
+        BundleWriter(bundle, "0")
+    (bundle / "link").unlink()
+    (tmp_path / "current").symlink_to(bundle)
+    make({"other": {"mode": 0}}, out="current")
+    assert (tmp_path / "current").is_symlink()
+    assert sorted(path.name for path in bundle.glob("manifests/*/*")) == ["toy.other.toml"]
+
+
+def test_what_came_while_a_bundle_was_built_is_kept(make, tmp_path):
+    bundle = make()
+    with BundleWriter(bundle, "0") as writer:
+        (bundle / "late.txt").write_text("mine")
+        before = files_of(bundle)
+        with pytest.raises(XpuConfigError, match=r"is not of its bundle: late\.txt"):
+            writer.finish()
+    assert files_of(bundle) == before
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("top", "told"),
+    [("{}", "cannot be understood"), ('{"schema": 9}', "a bundle of schema 9, whose files")],
+)
+def test_a_directory_whose_top_file_is_none_is_not_replaced(tmp_path, top, told):
+    place = tmp_path / "other"
+    place.mkdir()
+    (place / "bundle.json").write_text(top)
+    (place / "mine").write_text("")
+    with pytest.raises(XpuConfigError, match=told):
+        BundleWriter(place, "0")
+    assert files_of(place) == {"bundle.json": top.encode(), "mine": b""}
+
+
+def test_places_that_are_never_replaced(make, tmp_path, monkeypatch):
+    bundle = make()
+    monkeypatch.chdir(bundle / "config")
+    before = files_of(tmp_path)
+    with pytest.raises(XpuConfigError, match="--out is empty"):
+        BundleWriter("", "0")
+    for place in (".", Path(), bundle / "config"):
+        with pytest.raises(XpuConfigError, match="is the working directory"):
+            BundleWriter(place, "0")
+    for place in ("..", bundle, "/"):
+        with pytest.raises(XpuConfigError, match="is above the working directory"):
+            BundleWriter(place, "0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(bundle))
+    with pytest.raises(XpuConfigError, match="is the home directory"):
+        BundleWriter(bundle, "0")
+    assert files_of(tmp_path) == before
+
+
 def test_a_bundle_that_is_not_finished_leaves_nothing(tmp_path):
     with BundleWriter(tmp_path / "bundle", "0") as writer:
         writer.add_config({"rules.toml": ""})

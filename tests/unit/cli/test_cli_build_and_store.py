@@ -147,6 +147,15 @@ def test_an_output_directory_that_cannot_be_one(xpu, tmp_path: Path) -> None:
     assert f"--out {tmp_path / 'file/below'} cannot be written" in answer.err
 
 
+def test_an_output_directory_without_a_name_loses_nothing(xpu, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for name, told in (("", "--out is empty"), (".", "is the working directory")):
+        answer = xpu("build", "toy", "--out", name)
+        assert (answer.status, told in answer.err) == (2, True)
+    assert (tmp_path / "here").is_dir()
+
+
 @pytest.fixture
 def answers(xpu) -> list[str]:
     assert xpu("probe", "run").status == 0
