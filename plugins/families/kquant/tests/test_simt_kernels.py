@@ -56,11 +56,9 @@ class Machine:
             given = member if part == design.name else {}
             defines = {f"XPU_{name.upper()}": str(value) for name, value in given.items()}
             defines |= {f"XPU_{name}_{value}".upper(): "1" for name, value in constants.items()}
-            # The compile step takes the block from where it is launched.
-            block = getattr(from_, "threads", None)
-            unit = KernelUnit(
-                part, "kernel", source.text, source.includes, defines, max_threads=block
-            )
+            if from_ is not design:  # of a member it is a parameter
+                defines["XPU_THREADS"] = str(_block_of(from_, constants))
+            unit = KernelUnit(part, "kernel", source.text, source.includes, defines)
             [code] = self._compiler.compile([unit], f"wave{wave}", deadline_s=120)
             assert isinstance(code, CompiledCode), code
             path = self._folder / f"{len(self._kernels)}.so"
@@ -72,6 +70,14 @@ class Machine:
         self, kernel: Any, launch: Launch, arrays: list[Any], sizes: tuple[int, ...]
     ) -> None:
         self._backends[32].open().launcher(kernel, launch, arrays, sizes)()
+
+
+def _block_of(preparation: Any, constants: Constants) -> int:
+    """Return the threads that it is launched with, as the compile step finds them."""
+    width = reference.row_bytes(constants["format"], 256)
+    shape = (16, width if preparation.argument == "weights" else 256)
+    block = preparation.launch("simt", shape, constants).block
+    return int(np.prod(block))
 
 
 class Product:
