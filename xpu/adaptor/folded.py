@@ -33,10 +33,14 @@ class Several:
 
 @attrs.frozen(eq=False)
 class Parameters:
-    """A member's parameters: all known, but for those that rules may record at a bind."""
+    """A member's parameters: all known, but for those that rules may record at a bind.
+
+    `is_copy` when code made a dictionary of its own of them.
+    """
 
     known: Mapping[str, Any]
     recorded: frozenset[str] = frozenset()
+    is_copy: bool = False
 
     def item(self, key: Any, otherwise: Any = UNKNOWN) -> Any:
         """Return a parameter; `otherwise` where the member has none of that name."""
@@ -50,7 +54,7 @@ class Parameters:
 
     def over(self, upper: Mapping[Any, Any]) -> Parameters:
         """Return these with others put over them."""
-        return Parameters({**self.known, **upper}, self.recorded)
+        return Parameters({**self.known, **upper}, self.recorded, is_copy=True)
 
 
 @attrs.frozen

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 import attrs
 
 from xpu.adaptor import host_code
 from xpu.adaptor.folded import UNKNOWN, alternatives, applied, joined
+from xpu.adaptor.folding_effects import Changes, note, written
 from xpu.adaptor.folding_values import BINARY, value_of
 
 _DEEPEST: Final = 20
@@ -24,6 +25,9 @@ _DEEPEST: Final = 20
 _MOST_STEPS: Final = 20_000
 """Statements of one launch that are followed: past them everything is unknown."""
 
+_ADDED_TO: Final = (int, float, str, tuple)
+"""What an augmented assignment makes anew."""
+
 
 class OutOfReach(Exception):  # noqa: N818 - no error: it ends the reading of one path
     """A path ends without a value, or is not followed any further."""
@@ -31,12 +35,17 @@ class OutOfReach(Exception):  # noqa: N818 - no error: it ends the reading of on
 
 @attrs.define(eq=False)
 class Frame:
-    """One function being folded: its names, and what it gave so far."""
+    """One function being folded: its names, what it gave so far, and the calls in it.
+
+    `hidden` are names that its statements do not bind alone, `followed` calls that were followed.
+    """
 
     folder: Folder
     function: Any  # a FunctionType, which mypy would bind to the instance
     names: dict[str, Any]
+    hidden: frozenset[str] = frozenset()
     returned: list[Any] = attrs.field(factory=list)
+    followed: set[ast.Call] = attrs.field(factory=set)
 
     def where(self, node: ast.AST) -> str:
         """Return file and line of a node."""
@@ -44,8 +53,12 @@ class Frame:
 
     def load(self, name: str) -> Any:
         """Return what a name stands for."""
+        if name in self.hidden:
+            return UNKNOWN
         if name in self.names:
             return self.names[name]
+        if name in host_code.rebound(self.function) or name in self.folder.changes.attributes:
+            return UNKNOWN  # another function's, which assigns it, or a module's
         code, closure = self.function.__code__, self.function.__closure__ or ()
         for free, cell in zip(code.co_freevars, closure, strict=True):
             if free == name:
@@ -83,6 +96,30 @@ class Folder:
         self._packages = packages
         self._depth = 0
         self._steps = 0
+        self._visited: set[CodeType] = set()
+        self.changes = Changes()
+
+    def fold(self, function: FunctionType, given: Sequence[Any]) -> Any:
+        """Return what a function may give: no value rests on what the code may change.
+
+        The code is gone through again until nothing more is found that changes.
+        """
+        while True:
+            before = attrs.evolve(self.changes)
+            self._steps = 0
+            self._visited.clear()
+            value = self.call(function, given, {})
+            if self.changes.everything:
+                return UNKNOWN
+            if self.changes == before:
+                return value
+
+    def visit(self, function: FunctionType, given: Sequence[Any]) -> None:
+        """Note what a function may change with any arguments; `given` are the first ones."""
+        if function.__code__ not in self._visited:
+            self._visited.add(function.__code__)
+            names = host_code.arguments_of(function)[len(given) :]
+            self.call(function, given, dict.fromkeys(names, UNKNOWN))
 
     def reads(self, function: Any) -> bool:
         """Whether a function is one of those that are read."""
@@ -94,20 +131,20 @@ class Folder:
     def call(self, function: FunctionType, given: Sequence[Any], named: dict[str, Any]) -> Any:
         """Return what a function may give for arguments of which some are unknown."""
         node = host_code.node_of(function)
-        if node is None or self._depth >= _DEEPEST:
+        if node is None or self._depth >= _DEEPEST or host_code.is_resumed(function):
+            self.changes.everything = True
             return UNKNOWN
         names = _bound(function, node.args, given, named)
         if names is None:
             return UNKNOWN
-        frame = Frame(self, function, names)
+        frame = Frame(self, function, names, written(node).hidden)
         self._depth += 1
         try:
-            if isinstance(node, ast.Lambda):
-                return frame.value(node.body)
-            if _block(frame, node.body):
-                frame.returned.append(None)
-            return joined(frame.returned)
+            value = _given(frame, node)
+            note(frame, node)
+            return value
         except RecursionError:
+            self.changes.everything = True
             return UNKNOWN
         finally:
             self._depth -= 1
@@ -122,7 +159,17 @@ class Folder:
         """
         self._steps += 1
         if self._steps > _MOST_STEPS:
+            self.changes.everything = True
             raise OutOfReach
+
+
+def _given(frame: Frame, node: host_code.Function) -> Any:
+    """Return what a function may give."""
+    if isinstance(node, ast.Lambda):
+        return frame.value(node.body)
+    if _block(frame, node.body):
+        frame.returned.append(None)
+    return joined(frame.returned)
 
 
 def _bound(
@@ -174,6 +221,8 @@ def _statement(frame: Frame, node: ast.stmt) -> bool:
         case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
             function = BINARY.get(type(operator))
             operands = frame.load(name), frame.value(value)
+            if not all(isinstance(each, _ADDED_TO) for each in alternatives(operands[0])):
+                frame.folder.changes.containers = True  # a list is added to in place
             frame.names[name] = UNKNOWN if function is None else applied(function, *operands)
         case ast.If(test=test, body=body, orelse=otherwise):
             sides = [body if side else otherwise for side in frame.branch(frame.value(test))]

@@ -8,11 +8,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import inspect
-import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -27,6 +25,7 @@ from xpu.adaptor.folded import (
     is_known,
     joined,
 )
+from xpu.adaptor.folding_effects import PURE, READING, uncached
 from xpu.spec import Launch
 
 if TYPE_CHECKING:
@@ -63,29 +62,28 @@ _COMPARED: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.In: lambda one, many: one in many,
     ast.NotIn: lambda one, many: one not in many,
 }
-_PURE: Final[frozenset[Any]] = frozenset(
-    {abs, bool, dict, divmod, float, int, len, list, max, min, round, sorted, str, sum, tuple}
-    | {function for function in vars(math).values() if isinstance(function, BuiltinFunctionType)}
-)
-"""Functions that are called where all of their arguments are known."""
-
-_READING: Final = frozenset({"get", "keys", "values", "items", "index", "count", "bit_length"})
-"""Methods of plain values that are called where all of their arguments are known."""
 
 
 def value_of(frame: Frame, node: ast.expr) -> Any:
-    """Return what an expression may be."""
+    """Return what an expression may be; what changes in place is unknown."""
+    return frame.folder.changes.settled(_value(frame, node))
+
+
+def _value(frame: Frame, node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
         case ast.Name(id=name):
             return frame.load(name)
         case ast.Attribute(value=of, attr=name):
-            return joined(_attribute(each, name) for each in alternatives(value_of(frame, of)))
+            return joined(
+                _attribute(frame, each, name) for each in alternatives(value_of(frame, of))
+            )
         case ast.Subscript(value=of, slice=key):
             return _item(value_of(frame, of), value_of(frame, key))
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return _row(frame, parts)
+            row = _row(frame, parts)
+            return list(row) if isinstance(node, ast.List) and row is not UNKNOWN else row
         case ast.Dict():
             return _table(frame, node)
         case ast.BinOp(left=left, op=op, right=right):
@@ -96,9 +94,8 @@ def value_of(frame: Frame, node: ast.expr) -> Any:
             return applied(_UNARY[type(op)], value_of(frame, operand))
         case ast.BoolOp() | ast.Compare() | ast.IfExp():
             return _chosen(frame, node)
-        case ast.NamedExpr(target=ast.Name(id=name), value=value):
-            frame.names[name] = given = value_of(frame, value)
-            return given
+        case ast.NamedExpr(value=value):
+            return value_of(frame, value)  # the name itself is unknown: it may not be reached
         case ast.Call():
             return _called(frame, node)
     return UNKNOWN
@@ -164,7 +161,7 @@ def _table(frame: Frame, node: ast.Dict) -> Any:
                 return UNKNOWN
             made[name] = value
         elif isinstance(value, Parameters):
-            base = Parameters({**made, **value.known}, value.recorded)
+            base = Parameters({**made, **value.known}, value.recorded, is_copy=True)
             made = {}
         elif isinstance(value, Mapping):
             made |= value
@@ -173,8 +170,8 @@ def _table(frame: Frame, node: ast.Dict) -> Any:
     return made if base is None else base.over(made)
 
 
-def _attribute(value: Any, name: str) -> Any:
-    if value is UNKNOWN:
+def _attribute(frame: Frame, value: Any, name: str) -> Any:
+    if value is UNKNOWN or name in frame.folder.changes.attributes:
         return UNKNOWN
     if isinstance(value, LaunchValue):
         return value.block if name == "block" else UNKNOWN
@@ -244,8 +241,9 @@ def _result(
     if isinstance(function, functools.partial):
         given, named = [*function.args, *given], {**function.keywords, **named}
         function = function.func
-    inner = inspect.unwrap(function) if callable(function) else function
+    inner = uncached(function)
     if isinstance(inner, FunctionType) and frame.folder.reads(inner):
+        frame.followed.add(node)
         return frame.folder.call(inner, given, named)
     if _is_pure(function) and not named:
         return applied(function, *given)
@@ -260,16 +258,18 @@ def _cases(given: list[Any]) -> Iterator[list[Any]]:
 
 def _is_pure(function: Any) -> bool:
     try:
-        if function in _PURE:
+        if function in PURE:
             return True
     except TypeError:  # it cannot be hashed
         return False
     owner = getattr(function, "__self__", None)
     is_plain = isinstance(owner, str | int | tuple | list | Mapping)
-    return is_plain and getattr(function, "__name__", "") in _READING
+    return is_plain and getattr(function, "__name__", "") in READING
 
 
 def _evolved(frame: Frame, node: ast.Call, launch: Any, named: dict[str, Any]) -> Any:
+    if isinstance(launch, Launch):
+        launch = LaunchValue(launch.block, frame.where(node))
     if not isinstance(launch, LaunchValue):
         return UNKNOWN
     if "block" not in named:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 from pathlib import Path
 from types import FunctionType
 
@@ -18,6 +19,23 @@ def node_of(function: FunctionType) -> Function | None:
     code = function.__code__
     found = _functions(code.co_filename).get((code.co_name, code.co_firstlineno), ())
     return found[0] if len(found) == 1 else None
+
+
+def arguments_of(function: FunctionType) -> tuple[str, ...]:
+    """Return the names of a function's arguments, those by name alone last."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def is_resumed(function: FunctionType) -> bool:
+    """Whether a call makes a generator or a coroutine, whose code runs later."""
+    kinds = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    return bool(function.__code__.co_flags & kinds)
+
+
+def rebound(function: FunctionType) -> frozenset[str]:
+    """Return the names that some function of the same file declares global or nonlocal."""
+    return _rebound(function.__code__.co_filename)
 
 
 def where(function: FunctionType, line: int | None = None) -> str:
@@ -33,11 +51,24 @@ def where(function: FunctionType, line: int | None = None) -> str:
 
 
 @functools.cache
-def _functions(filename: str) -> dict[tuple[str, int], tuple[Function, ...]]:
+def _tree(filename: str) -> ast.Module:
     try:
-        tree = ast.parse(Path(filename).read_text("utf-8"))
+        return ast.parse(Path(filename).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, SyntaxError, ValueError):
-        return {}
+        return ast.Module([], [])
+
+
+@functools.cache
+def _rebound(filename: str) -> frozenset[str]:
+    declared = (
+        each for each in ast.walk(_tree(filename)) if isinstance(each, ast.Global | ast.Nonlocal)
+    )
+    return frozenset(name for each in declared for name in each.names)
+
+
+@functools.cache
+def _functions(filename: str) -> dict[tuple[str, int], tuple[Function, ...]]:
+    tree = _tree(filename)
     found: dict[tuple[str, int], tuple[Function, ...]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

@@ -17,7 +17,7 @@ from xpu.adaptor import host_code
 from xpu.adaptor.folded import UNKNOWN, LaunchValue, Parameters, alternatives, is_known, joined
 from xpu.adaptor.folding import Folder
 from xpu.model import Constant
-from xpu.spec import Design, KernelSource, Preparation
+from xpu.spec import Design, KernelSource, Launch, Preparation
 
 
 @attrs.frozen
@@ -65,10 +65,12 @@ def _sites(launch: Callable[..., Any], owner: object, *given: Any) -> tuple[Foun
         return (FoundSite(f"{type(owner).__module__}.{type(owner).__qualname__}", None),)
     folder = Folder(_packages(type(owner), function))
     found: list[FoundSite] = []
-    for value in alternatives(folder.call(function, arguments, {})):
+    for value in alternatives(folder.fold(function, arguments)):
         if isinstance(value, LaunchValue):
             found.extend(_of_blocks(value.where, value.block))
-        elif value is UNKNOWN:
+        elif isinstance(value, Launch):  # it was made elsewhere, before any call
+            found.extend(_of_blocks(host_code.where(function), value.block))
+        else:
             found.append(FoundSite(host_code.where(function), None))
     return tuple(dict.fromkeys(found))
 
