@@ -4,7 +4,13 @@ Nothing here opens a device or chooses: ``xpu build`` needs no more than this, a
 stands above it.
 """
 
-from xpu.building.building import Building, FamilyBuild, chosen_families, write_bundle
+from xpu.building.building import (
+    Building,
+    FamilyBuild,
+    check_dialects,
+    chosen_families,
+    write_bundle,
+)
 from xpu.building.startup import availability_of, pick_backend, settings_for
 from xpu.building.targets import Target, targets_of
 
@@ -13,6 +19,7 @@ __all__ = [
     "FamilyBuild",
     "Target",
     "availability_of",
+    "check_dialects",
     "chosen_families",
     "pick_backend",
     "settings_for",

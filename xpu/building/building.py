@@ -17,7 +17,7 @@ from xpu.adaptor.gates import Finding, Subject, findings
 from xpu.building.considering import considered
 from xpu.building.targets import Target
 from xpu.bundle import BundleWriter
-from xpu.errors import XpuBuildError
+from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.filter import ShapeFilter
 from xpu.model import DeviceFacts, Family, Member, Problem, Verdict
 from xpu.registry import Registry, bare, speaks, why_not
@@ -76,6 +76,37 @@ def chosen_families(settings: Settings, names: Sequence[str]) -> list[Family]:
     for family in named:
         found |= {it.name: it for it in (family, *(route.family for route in family.routes))}
     return list(found.values())
+
+
+def check_dialects(
+    registry: Registry, settings: Settings, names: Sequence[str], targets: Iterable[Target]
+) -> None:
+    """Refuse a target that a family which is named has nothing for, or that none has anything for.
+
+    Raises
+    ------
+    XpuConfigError
+        There is such a family or target; the message says which dialects would do.
+    """
+    families = [settings.family(name) for name in names] or list(settings.families.values())
+    for target in targets:
+        dialect = target.backend.dialect
+        silent = [each for each in families if not speaks(registry, each, dialect)]
+        if not silent or (not names and len(silent) < len(families)):
+            continue
+        what = f"family {silent[0].name!r} has" if names else "the families have"
+        wanted = silent[:1] if names else families
+        others = [
+            one
+            for one in sorted(registry.dialects)
+            if any(speaks(registry, each, one) for each in wanted)
+        ]
+        serving = [each.name for each in registry.backends.values() if each.dialect in others]
+        raise XpuConfigError(
+            f"{what} no members for target {target.name} of backend {target.backend.name!r}, whose "
+            f"dialect is {dialect!r}; allowed: targets of dialect {', '.join(others) or 'none'}, "
+            f"of these backends: {', '.join(serving) or 'none that is installed'}"
+        )
 
 
 class Building:

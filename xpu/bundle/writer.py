@@ -16,7 +16,7 @@ import attrs
 from xpu.adaptor import Built, Called, manifest_to_toml
 from xpu.bundle.contents import CONFIG, TOP, Carried, Contents, Kernel
 from xpu.bundle.place import check_place, place_of, put
-from xpu.errors import XpuBuildError, XpuError
+from xpu.errors import XpuBuildError, XpuConfigError, XpuError
 
 
 class BundleWriter:
@@ -85,7 +85,20 @@ class BundleWriter:
         )
 
     def finish(self) -> None:
-        """Put the bundle in its place, in that of an older one where there is one."""
+        """Put the bundle in its place, in that of an older one where there is one.
+
+        Raises
+        ------
+        XpuConfigError
+            There is no kernel in it, or something at the place would be lost.
+        XpuError
+            It cannot be written.
+        """
+        if not any(each.kernels or each.routines for each in self._targets):
+            raise XpuConfigError(
+                f"--out {self.directory}: no kernel was built for it, and a bundle without kernels "
+                "serves nobody; name families and targets that have some"
+            )
         contents = Contents(self._version, tuple(self._targets), self._hashes)
         with self._writing():
             (self._fresh / TOP).write_text(contents.to_json(), "utf-8")

@@ -50,6 +50,8 @@ def build(
 ) -> None:
     """Build FAMILIES (all that a target's dialect has, when none is named) for one or more targets.
 
+    A family that is named and has no members for a target is refused.
+
     Without --target they are built for this machine. Every member is tried and reported. The
     status is 1 when a gate finds what no declaration tracks, such as a member that does not
     compile or that spills, and no bundle is made then.
@@ -90,7 +92,7 @@ def _built(
     facts_path: Path | None,
 ) -> list[FamilyBuild]:
     from xpu.adaptor import BuildCache
-    from xpu.building import Building, chosen_families, targets_of
+    from xpu.building import Building, check_dialects, chosen_families, targets_of
     from xpu.cli.facts_file import read_facts
 
     chosen = chosen_families(settings, names)
@@ -99,7 +101,9 @@ def _built(
         further = {name for one in registry.backends.values() for name in one.further_facts}
         facts = read_facts(facts_path, further)
     building = Building(registry, settings, BuildCache(), facts)
-    steps = building.steps(chosen, targets_of(registry, targets, backend))
+    wanted = targets_of(registry, targets, backend)
+    check_dialects(registry, settings, names, wanted)
+    steps = building.steps(chosen, wanted)
     builds = []
     with _progress(len(steps)) as told:
         for build in building.run(steps):

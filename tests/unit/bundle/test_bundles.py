@@ -13,7 +13,7 @@ import pytest
 import toy_family as toy
 
 from xpu import Orchestrator, Problem
-from xpu.adaptor import BuildCache
+from xpu.adaptor import BuildCache, Called
 from xpu.adaptor.manifest_file import manifest_from_toml
 from xpu.bundle import Bundle, BundleWriter
 from xpu.errors import XpuBuildError, XpuConfigError, XpuError, XpuLaunchException
@@ -338,7 +338,9 @@ def test_a_link_in_a_bundle_is_foreign_and_one_to_a_bundle_is_followed(make, tmp
 
 def test_what_came_while_a_bundle_was_built_is_kept(make, tmp_path):
     bundle = make()
+    [target] = Bundle(bundle).targets
     with BundleWriter(bundle, "0") as writer:
+        writer.add_target(target, [], [Called("toy.fine", "gemm")], {})
         (bundle / "late.txt").write_text("mine")
         before = files_of(bundle)
         with pytest.raises(XpuConfigError, match=r"is not of its bundle: late\.txt"):
@@ -383,6 +385,15 @@ def test_places_that_are_never_replaced(make, tmp_path, monkeypatch):
 def test_a_bundle_that_is_not_finished_leaves_nothing(tmp_path):
     with BundleWriter(tmp_path / "bundle", "0") as writer:
         writer.add_config({"rules.toml": ""})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_without_kernels_is_not_made(tmp_path):
+    with (
+        BundleWriter(tmp_path / "bundle", "0") as writer,
+        pytest.raises(XpuConfigError, match=r"bundle: no kernel was built for it"),
+    ):
+        writer.finish()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -79,6 +79,25 @@ def test_several_targets_are_built_each_by_whose_compiler_knows_it(xpu) -> None:
     assert "which stands for this machine's device: cpu" in refused.err
 
 
+def test_a_target_that_a_named_family_has_nothing_for_is_refused(xpu, config, tmp_path) -> None:
+    file = config / "families.toml"
+    text = file.read_text()
+    other = text.replace("families.toy", "families.other").replace('default = { c = "coarse" }', "")
+    other = other.replace("mode = ", 'dialects = ["simt"]\nmode = ')
+    file.write_text(text + other)
+    answer = xpu("build", "toy", "other", "--target", "cpu", "--out", tmp_path / "out")
+    assert answer.status == 2
+    assert "family 'other' has no members for target native of backend 'cpu', whose" in answer.err
+    assert "dialect is 'c'; allowed: targets of dialect" in answer.err
+    assert list(tmp_path.glob("*out*")) == []
+    assert {row["family"] for row in xpu("build", "--json").document} == {"toy"}  # none is named
+    file.write_text(other)
+    (config / "probes.toml").write_text("")
+    answer = xpu("build", "--target", "cpu")
+    assert answer.status == 2
+    assert "the families have no members for target native" in answer.err
+
+
 FACTS = 'backend = "part"\nmultiprocessors = 32\n'
 
 
