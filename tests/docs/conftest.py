@@ -145,6 +145,7 @@ def shell(
         family["members"] = [m for m in family["members"] if m["name"] in KEPT[name]]
         assert len(family["members"]) == len(KEPT[name])
         family["default"] = {"c": KEPT[name][0]}
+        family.pop("unlowered", None)  # it speaks of members that are not kept
     plans = {
         "tile_prewarm": {"families": ["q4k_tile"], "problems": ["8x64x256"]},
         "matvec_variant": {"families": ["q4k_matvec"], "problems": ["1x256x512", "1x64x256"]},
