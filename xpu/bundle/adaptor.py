@@ -45,7 +45,7 @@ class BundleAdaptor(Adaptor):
         carried: Carried,
     ) -> None:
         super().__init__(backend, registry, cache)
-        bundle.verify(carried)
+        bundle.verify(sorted(carried.files))
         self.runtime = bundle.runtime(carried)
         self._bundle = bundle
         self._carried = carried
@@ -72,11 +72,17 @@ class BundleAdaptor(Adaptor):
         return why
 
     def made(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
-        """Return units from the bundle; one that it does not hold is an error in its place."""
+        """Return units from the bundle; one that it does not hold is an error in its place.
+
+        Raises
+        ------
+        XpuBuildError
+            A file was damaged since the bundle was opened.
+        """
         return [self._found(unit) or self._absent(unit) for unit in units]
 
     def recalled(self, unit: KernelUnit, target: str) -> Built | XpuBuildError | None:
-        """Return a unit as `made` does."""
+        """Return a unit as `made` does, and raise as that does."""
         return self._found(unit) or self._absent(unit)
 
     def _why_not(self, family: Family, member: Member) -> str:
@@ -98,6 +104,7 @@ class BundleAdaptor(Adaptor):
             return None
         if kernel.manifest not in self._manifests:
             self._manifests[kernel.manifest] = self._bundle.manifest(kernel.manifest)
+        self._bundle.verify([kernel.code])
         manifest = attrs.evolve(
             self._manifests[kernel.manifest],
             kernel=unit.kernel,

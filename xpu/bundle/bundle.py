@@ -1,4 +1,8 @@
-"""A bundle opened: its top file read, and every file of a target verified before it is used."""
+"""A bundle opened: its top file read, and every file of a target verified before it is used.
+
+All are verified at the start, so that damage is found early, and each again where it has changed
+until it is read or loaded.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +50,8 @@ class Bundle:
         self.version = contents.version
         self.targets: Final = contents.targets
         self._hashes: Final = contents.hashes
-        self._verified: set[str] = set()
-        self._verify(name for name in self._hashes if name.startswith(f"{CONFIG}/"))
+        self._verified: dict[str, tuple[int, ...]] = {}
+        self.verify(sorted(name for name in self._hashes if name.startswith(f"{CONFIG}/")))
 
     @property
     def config(self) -> Path:
@@ -59,15 +63,19 @@ class Bundle:
         """Name its targets, for messages."""
         return ", ".join(f"{it.backend} {it.carried}" for it in self.targets) or "nothing"
 
-    def verify(self, carried: Carried) -> None:
-        """Compare every file of a target with its hash, once.
+    def verify(self, names: Iterable[str]) -> None:
+        """Compare files with their hashes, except those that are as they were at the last time.
+
+        Whoever is about to read or load a file asks: it may have been damaged since the start.
 
         Raises
         ------
         XpuBuildError
             One is missing, or is not what was written.
         """
-        self._verify(carried.files - self._verified)
+        for name in names:
+            if self._verified.get(name) != self._state(name):
+                self._compare(name)
 
     def path(self, name: str) -> Path:
         """Return where a file of the bundle lies."""
@@ -75,17 +83,18 @@ class Bundle:
 
     def runtime(self, carried: Carried) -> Mapping[str, Path]:
         """Return what a backend loads beside kernels, verified; raises as `verify` does."""
-        self._verify({*carried.runtime.values()} - self._verified)
+        self.verify(carried.runtime.values())
         return {name: self.path(file) for name, file in carried.runtime.items()}
 
     def manifest(self, name: str) -> Manifest:
-        """Read a manifest.
+        """Read a manifest, verified.
 
         Raises
         ------
         XpuBuildError
-            It cannot be read.
+            It cannot be read, or as `verify` does.
         """
+        self.verify([name])
         try:
             return manifest_from_toml(self.path(name).read_text("utf-8"), str(self.path(name)))
         except (OSError, UnicodeDecodeError) as cause:
@@ -108,17 +117,26 @@ class Bundle:
         except (OSError, KeyError, TypeError, ValueError, RecursionError) as cause:
             raise self._damaged(TOP, f"cannot be understood: {cause}") from cause
 
-    def _verify(self, names: Iterable[str]) -> None:
-        for name in sorted(names):
-            try:
-                found = hashlib.sha256(self.path(name).read_bytes()).hexdigest()
-            except FileNotFoundError:
-                raise self._damaged(name, "is missing") from None
-            except OSError as cause:
-                raise self._damaged(name, f"cannot be read: {cause.strerror or cause}") from cause
-            if found != self._hashes.get(name):
-                raise self._damaged(name, "is not what was written: its hash is another")
-            self._verified.add(name)
+    def _compare(self, name: str) -> None:
+        # What is written after this look has other times: it is compared again.
+        state = self._state(name)
+        try:
+            found = hashlib.sha256(self.path(name).read_bytes()).hexdigest()
+        except FileNotFoundError:
+            raise self._damaged(name, "is missing") from None
+        except OSError as cause:
+            raise self._damaged(name, f"cannot be read: {cause.strerror or cause}") from cause
+        if found != self._hashes.get(name):
+            raise self._damaged(name, "is not what was written: its hash is another")
+        self._verified[name] = state
+
+    def _state(self, name: str) -> tuple[int, ...]:
+        """Return what changes when a file does; empty where it cannot be asked for."""
+        try:
+            state = os.stat(f"{self.directory}/{name}")  # noqa: PTH116 - a path object costs more
+        except OSError:
+            return ()
+        return (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
 
     def _damaged(self, name: str, how: str) -> XpuBuildError:
         return XpuBuildError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tomllib
 from pathlib import Path
@@ -252,6 +253,45 @@ def test_a_file_that_is_damaged_is_one_error_that_names_it(make, bound, what, da
     name = path.relative_to(bundle).as_posix()
     assert str(caught.value).startswith(f"bundle {bundle}: {name} {how}")
     assert "xpu build --target TARGET --out DIR" in str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["code/*", "manifests/*/toy.*.toml"])
+@pytest.mark.parametrize(
+    ("damage", "how"), [(_cut, "is not what was written"), (_flip, "is not"), (Path.unlink, "is")]
+)
+def test_a_file_that_is_damaged_later_serves_nobody(make, bound, what, damage, how):
+    bundle = make()
+    with bound(bundle) as orchestrator:
+        for path in bundle.glob(what):
+            stat = path.stat()
+            damage(path)
+            if path.exists():  # whoever damages it may keep its size and its time
+                os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        with pytest.raises(XpuBuildError) as caught:
+            orchestrator.bind("toy", n=5)
+    assert str(caught.value).startswith(f"bundle {bundle}: {what.partition('/')[0]}/")
+    assert how in str(caught.value)
+
+
+def test_a_file_that_was_damaged_after_its_use_serves_nobody(make, bound):
+    bundle = make()
+    with bound(bundle) as orchestrator:
+        orchestrator.bind("toy", n=5)
+        for path in bundle.glob("code/*"):
+            _flip(path)
+        with pytest.raises(XpuBuildError, match="its hash is another"):
+            orchestrator.bind("toy", n=50)
+
+
+def test_a_file_that_is_as_it_was_is_not_read_again(make, monkeypatch):
+    bundle = Bundle(make())
+    [target] = bundle.targets
+    bundle.verify(target.files)
+    for path in bundle.directory.glob("code/*"):
+        path.touch()
+    bundle.verify(target.files)  # other times, the same code
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("read again"))
+    bundle.verify(target.files)
 
 
 @pytest.mark.parametrize(
