@@ -45,7 +45,8 @@ def targets_of(registry: Registry, names: Sequence[str], backend: str | None) ->
     Raises
     ------
     XpuConfigError
-        No compiler that is here knows a name; the message says what each is, or why not.
+        No compiler that is here knows a name; the message says what each is, or why not. Or it is
+        the name of another backend than `backend`.
     XpuBuildError
         A backend that is named has no compiler, or knows no device.
     XpuLaunchException
@@ -56,7 +57,7 @@ def targets_of(registry: Registry, names: Sequence[str], backend: str | None) ->
         return [_native(one)]
     if backend is not None:
         one = registry.backend(backend)
-        found = [_native(one) if name == backend else _named(one, name) for name in names]
+        found = [_native(one) if name == backend else _named(registry, one, name) for name in names]
     else:
         found = [_found(registry, name) for name in names]
     return list({(it.backend.name, it.name): it for it in found}.values())
@@ -67,7 +68,12 @@ def _native(backend: Backend) -> Target:
     return Target(compiler.native_target(), backend, compiler)
 
 
-def _named(backend: Backend, name: str) -> Target:
+def _named(registry: Registry, backend: Backend, name: str) -> Target:
+    if name in registry.backends:
+        raise XpuConfigError(
+            f"--target {name} is this machine's device of backend {name!r}, and --backend says "
+            f"{backend.name!r}; leave --backend out, or name a target of {backend.name}"
+        )
     # What its compiler does not know is each member's failure, in the compiler's own words.
     return Target(name, backend, backend.compiler())
 

@@ -13,7 +13,8 @@ from xpu.errors import XpuBuildError, XpuConfigError, XpuError
 from xpu.model import PREPARATION, Manifest, Problem, nearest
 
 if TYPE_CHECKING:
-    from xpu.adaptor import Built
+    from xpu.adaptor import Built, Called
+    from xpu.building import Target
     from xpu.model import Family, Member
     from xpu.registry import Registry
     from xpu.settings import Settings
@@ -128,34 +129,55 @@ class Finder:
         return attrs.evolve(found, backend=backend, parameters=known)
 
     def _of_kernel(self, text: str, kernel: str, target: str | None) -> Found:
-        from xpu.adaptor import LISTING, Adaptor, BuildCache, Called
-        from xpu.orchestrator import pick_backend
+        from xpu.adaptor import LISTING, Adaptor, BuildCache
+        from xpu.building import targets_of
 
         family, member = self._member(kernel)
-        backend = self._whose(target) if target is not None and self._backend is None else None
-        if backend is None:
-            named = self._backend
-            backend = self._registry.backend(named) if named else pick_backend(self._registry, None)
-        adaptor = Adaptor(backend, self._registry, BuildCache())
-        wanted = target or adaptor.native_target()
+        [wanted] = targets_of(self._registry, [target] if target else [], self._backend)
+        self._check_dialect(kernel, family, member, wanted)
+        adaptor = Adaptor(wanted.backend, self._registry, BuildCache())
         if member is None:
-            made = adaptor.preparation(family, wanted)
-            built = _needed(made, f"{kernel}: the family prepares no weights for {backend.name}")
+            made = adaptor.preparation(family, wanted.name)
+            if made is None:
+                why = f"{kernel}: the family prepares no weights for {wanted.backend.name}"
+                raise XpuBuildError(why)
         else:
-            result = adaptor.build(family, [member], wanted)[member.name]
-            if isinstance(result, XpuBuildError):
-                raise result
-            parts = [each for each in (result, *result.staging) if not isinstance(each, Called)]
-            why = f"{kernel}: it calls a routine of a library and has no code of its own"
-            built = _needed(next((each for each in parts if each.kernel == kernel), None), why)
-        known = self._parameters(kernel, backend.dialect)
-        listing = built.code.with_name(LISTING)
-        return Found(text, built.manifest, built.code, listing, backend, known)
+            made = _part(kernel, adaptor.build(family, [member], wanted.name)[member.name])
+        known = self._parameters(kernel, wanted.backend.dialect)
+        listing = made.code.with_name(LISTING)
+        return Found(text, made.manifest, made.code, listing, wanted.backend, known)
+
+    def _check_dialect(
+        self, kernel: str, family: Family, member: Member | None, target: Target
+    ) -> None:
+        """Refuse a kernel that does not exist in a target's dialect."""
+        from xpu.registry import speaks
+
+        has = [
+            dialect
+            for dialect in sorted(self._registry.dialects)
+            if speaks(self._registry, family, dialect) and (not member or member.speaks(dialect))
+        ]
+        if target.backend.dialect in has:
+            return
+        serving = [each.name for each in self._registry.backends.values() if each.dialect in has]
+        raise XpuConfigError(
+            f"{kernel}: it does not exist in dialect {target.backend.dialect!r}, which is that of "
+            f"target {target.name} of backend {target.backend.name!r}; it has: "
+            f"{', '.join(has) or 'none'}; name a target of {', '.join(serving) or 'no backend'} "
+            f"with --target, or as {kernel}@TARGET"
+        )
 
     def _member(self, kernel: str) -> tuple[Family, Member | None]:
         """Return family and member of a kernel; no member for what prepares weights."""
         name, _, rest = kernel.partition(".")
         family = self.settings.family(name)
+        if family.routes:
+            routes = ", ".join(route.family.name for route in family.routes)
+            raise XpuConfigError(
+                f"{kernel}: {name} is a family of routes and has no kernels of its own; name one "
+                f"of these families: {routes}"
+            )
         if rest == PREPARATION:
             return family, None
         own = rest.partition(".")[0]
@@ -196,7 +218,16 @@ class Finder:
         return None
 
 
-def _needed(built: Built | None, why: str) -> Built:
-    if built is None:
-        raise XpuBuildError(why)
-    return built
+def _part(kernel: str, result: Built | Called | XpuBuildError) -> Built:
+    """Return what was built of a member under the name of a kernel: itself, or what runs before."""
+    from xpu.adaptor import Built
+
+    if isinstance(result, XpuBuildError):
+        raise result
+    parts = {each.kernel: each for each in (result, *result.staging)}
+    if kernel not in parts:
+        raise XpuConfigError(f"no kernel is called {kernel!r}; {nearest(kernel, parts)}")
+    part = parts[kernel]
+    if not isinstance(part, Built):
+        raise XpuBuildError(f"{kernel}: it calls a routine of a library and has no code of its own")
+    return part

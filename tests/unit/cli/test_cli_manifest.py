@@ -122,12 +122,32 @@ def test_without_either_the_error_says_what_to_install(xpu, built, monkeypatch) 
         ("nowhere/x.toml", 2, "nowhere/x.toml: there is no such file"),
         ("toy.broken", 1, "this member does not compile"),
         ("toy.prepare", 1, "the family prepares no weights for cpu"),
+        ("toy.plain.nope", 2, "no kernel is called 'toy.plain.nope'; did you mean 'toy.plain'"),
+        ("toy.plain@sm_9", 2, "--target sm_9: no compiler knows it; allowed: what a backend"),
     ],
 )
 def test_what_is_not_there_is_said(xpu, kernel, status, words) -> None:
     answer = xpu("manifest", "show", kernel)
     assert answer.status == status
     assert words in answer.err
+
+
+def test_a_kernel_is_shown_only_where_it_exists(xpu, config) -> None:
+    file = config / "families.toml"
+    text = file.read_text()
+    file.write_text(text.replace('name = "plain"', 'name = "plain"\ndialects = ["simt"]'))
+    for how in (("toy.plain",), ("toy.plain@x86-64-v3",), ("toy.plain", "--target", "cpu")):
+        answer = xpu("manifest", "show", *how)
+        assert (answer.status, answer.out) == (2, "")
+        assert "toy.plain: it does not exist in dialect 'c', which is that of target" in answer.err
+        assert "with --target, or as toy.plain@TARGET" in answer.err
+
+
+def test_a_backends_name_is_a_target_as_in_build(xpu) -> None:
+    native = xpu("manifest", "show", "toy.plain", "--json").document
+    for how in (("--target", "cpu"), ("--backend", "cpu"), ("--backend", "cpu", "--target", "cpu")):
+        assert xpu("manifest", "show", "toy.plain", *how, "--json").document == native
+    assert xpu("manifest", "show", "toy.plain@cpu", "--json").document == native
 
 
 def test_another_schema_is_refused_with_what_to_type(xpu, built) -> None:

@@ -151,3 +151,10 @@ def test_a_probe_looks_at_it(xpu, config: Path) -> None:
     table = xpu("probe", "run").out
     assert "toy (coarse)" in table
     assert "small: problem.n <= 2000 does not hold" in table
+
+
+def test_a_family_of_routes_has_no_kernels_to_show(xpu) -> None:
+    answer = xpu("manifest", "show", "any.toy")
+    assert answer.status == 2
+    assert "any is a family of routes and has no kernels of its own" in answer.err
+    assert "one of these families: small, toy" in answer.err

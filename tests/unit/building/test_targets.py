@@ -1,0 +1,27 @@
+"""Whose target a name is."""
+
+from __future__ import annotations
+
+import pytest
+
+from xpu.building import targets_of
+from xpu.errors import XpuConfigError
+from xpu.testing import NullBackend, registry_of
+
+
+@pytest.fixture
+def registry():
+    return registry_of(NullBackend("c", print), NullBackend("simt", print, name="other"))
+
+
+@pytest.mark.parametrize("backend", [None, "other"])
+def test_a_backends_name_is_its_own_device(registry, backend):
+    [target] = targets_of(registry, ["other"], backend)
+    assert (target.backend.name, target.backend.dialect) == ("other", "simt")
+
+
+def test_the_name_of_another_backend_than_the_one_named_is_refused(registry):
+    with pytest.raises(XpuConfigError) as caught:
+        targets_of(registry, ["other"], "null")
+    told = "--target other is this machine's device of backend 'other', and --backend says 'null'"
+    assert told in str(caught.value)
