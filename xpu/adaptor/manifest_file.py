@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, LaunchSite, Manifest, Operation
+
+Record = TypeVar("Record")
 
 
 def manifest_to_toml(manifest: Manifest) -> str:
@@ -69,15 +71,40 @@ def manifest_from_document(document: dict[str, Any], where: str) -> Manifest:
             code_hash=document["code_hash"],
             compiler=document["compiler"],
             entry=document["entry"],
-            footprint=KernelFacts(**document["footprint"]),
-            buffers=tuple(BufferAccess(**buffer) for buffer in document["buffers"]),
-            operations=tuple(Operation(**operation) for operation in document["operations"]),
+            footprint=_record(KernelFacts, "footprint", document["footprint"]),
+            buffers=_records(BufferAccess, "buffers", document["buffers"]),
+            operations=_records(Operation, "operations", document["operations"]),
             max_threads=document.get("max_threads"),
-            launch_sites=tuple(LaunchSite(**site) for site in document["launch_sites"]),
+            launch_sites=_records(LaunchSite, "launch_sites", document["launch_sites"]),
             schema=schema,
         )
-    except (KeyError, TypeError, XpuConfigError) as cause:
+    except KeyError as missing:
+        why = f"it has no field {missing.args[0]!r}"
+        raise XpuBuildError(f"{where}: not a manifest: {why}") from missing
+    except XpuConfigError as cause:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
+
+
+def _records(kind: type[Record], key: str, tables: object) -> tuple[Record, ...]:
+    if not isinstance(tables, list):
+        raise XpuConfigError(f"{key} is a list of tables, not {tables!r}")
+    return tuple([_record(kind, key, table) for table in tables])
+
+
+def _record(kind: type[Record], key: str, table: object) -> Record:
+    if not isinstance(table, dict):
+        raise XpuConfigError(f"{key}: found {table!r}, which is no table")
+    try:
+        return kind(**table)
+    except XpuConfigError as cause:
+        raise XpuConfigError(f"{key}: {cause}") from cause
+    except TypeError:
+        fields = attrs.fields_dict(kind)  # type: ignore[arg-type]  # each of them is of attrs
+        needed = [name for name, each in fields.items() if each.default is attrs.NOTHING]
+        raise XpuConfigError(
+            f"{key}: found fields {', '.join(map(str, table)) or 'none'}; needed: "
+            f"{', '.join(needed) or 'none'}; allowed: {', '.join(fields)}"
+        ) from None
 
 
 def _present(record: Any) -> dict[str, Any]:

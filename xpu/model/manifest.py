@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import attrs
 
+from xpu.errors import XpuConfigError
 from xpu.model.facts import KernelFacts
 
 MANIFEST_SCHEMA: Final = 2
+_MODES: Final = ("read", "write", "update", "unused")
+_TIERS: Final = ("native", "software", "demoted")
+
+Check = Callable[[object, "attrs.Attribute[Any]", object], None]
+
+
+def _text(_record: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, str):
+        raise XpuConfigError(f"{field.name} is a text, not {value!r}")
+
+
+def _flag(_record: object, field: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise XpuConfigError(f"{field.name} is true or false, not {value!r}")
+
+
+def _count(_record: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise XpuConfigError(f"{field.name} is a whole number, 0 or more, or absent, not {value!r}")
+
+
+def _one_of(allowed: tuple[str, ...]) -> Check:
+    def check(_record: object, field: attrs.Attribute[Any], value: object) -> None:
+        if value not in allowed:
+            raise XpuConfigError(f"{field.name} is one of {', '.join(allowed)}, not {value!r}")
+
+    return check
 
 
 @attrs.frozen
@@ -19,9 +50,9 @@ class BufferAccess:
     also ``unused``.
     """
 
-    name: str
-    mode: str
-    is_derived: bool = False
+    name: str = attrs.field(validator=_text)
+    mode: str = attrs.field(validator=_one_of(_MODES))
+    is_derived: bool = attrs.field(default=False, validator=_flag)
 
 
 @attrs.frozen
@@ -41,9 +72,9 @@ class Operation:
         How often it stands in the code; absent where nobody counted.
     """
 
-    instruction: str
-    tier: str = "native"
-    places: int | None = None
+    instruction: str = attrs.field(validator=_text)
+    tier: str = attrs.field(default="native", validator=_one_of(_TIERS))
+    places: int | None = attrs.field(default=None, validator=_count)
 
     @property
     def is_shape(self) -> bool:
@@ -63,8 +94,8 @@ class LaunchSite:
         Threads of the block there; None where that depends on the problem.
     """
 
-    where: str
-    threads: int | None = None
+    where: str = attrs.field(validator=_text)
+    threads: int | None = attrs.field(default=None, validator=_count)
 
 
 @attrs.frozen
@@ -75,15 +106,15 @@ class Manifest:
     the largest of those at `launch_sites`. None: the kernel has no blocks, or no bound.
     """
 
-    kernel: str
-    target: str
-    code_hash: str
-    compiler: str
-    entry: str
+    kernel: str = attrs.field(validator=_text)
+    target: str = attrs.field(validator=_text)
+    code_hash: str = attrs.field(validator=_text)
+    compiler: str = attrs.field(validator=_text)
+    entry: str = attrs.field(validator=_text)
     footprint: KernelFacts = attrs.field(factory=KernelFacts)
     buffers: tuple[BufferAccess, ...] = ()
     operations: tuple[Operation, ...] = ()
-    max_threads: int | None = None
+    max_threads: int | None = attrs.field(default=None, validator=_count)
     launch_sites: tuple[LaunchSite, ...] = ()
     schema: int = MANIFEST_SCHEMA
 
