@@ -13,7 +13,7 @@ from xpu.model import Declarations, Family, Member, Unbounded, Unlowered
 from xpu.orchestrator import Building, FamilyBuild, targets_of
 from xpu.registry import Registry
 from xpu.settings import Settings
-from xpu.spec import Argument, Design, KernelSource, Launch, occupancy, wave
+from xpu.spec import Argument, Design, KernelSource, Launch, occupancy, unbounded, unlowered, wave
 
 # With 1024 threads in a block no part has the registers for what each of them keeps.
 SOURCE = """#include "xpu_simt.h"
@@ -58,6 +58,12 @@ class Open(Keeps):
 @occupancy(max_waves=2)
 class Bounded(Open):
     name = "bounded"
+
+
+@unlowered("issue 8", "emulator", gate="spill", members=("fw",))
+@unbounded("issue 8", members=("few", "fe"))
+class Misnamed(Keeps):
+    name = "misnamed"
 
 
 @wave(width=32)
@@ -114,6 +120,25 @@ def test_a_spill_fails_a_build_is_tracked_and_becomes_stale(built, backend, targ
     mended = attrs.evolve(FEW, name="many")
     stale = built(backend, target, Keeps, told, members=(mended, FEW))
     assert (gates(stale), stale.has_failed) == ([("stale", "many", "")], True)
+
+
+def test_a_target_that_the_compiler_does_not_know_is_stale(built) -> None:
+    told = Unlowered("issue 7", "emulator", "spill", ("wave63",))
+    made = built("emulator", "wave64", Keeps, told)
+    assert (gates(made), made.has_failed) == ([("stale", "", "")], True)
+    assert "names the target 'wave63', which" in made.findings[0].figure
+
+
+def test_a_decorator_names_members_of_a_family_of_its_design(built) -> None:
+    made = built("emulator", "wave64", Misnamed)
+    assert [one.gate for one in made.findings] == ["stale"] * 3
+    figures = [one.figure for one in made.findings]
+    assert any(
+        "names the member 'fw', which is not there in dialect 'simt'" in it for it in figures
+    )
+    assert any(
+        "names the member 'fe', which is not there; did you mean 'few'" in it for it in figures
+    )
 
 
 def test_an_unbounded_launch_is_tracked_or_bounded(built) -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from xpu.adaptor.built import Built, Called
 from xpu.errors import XpuBuildError, XpuDeadlineError
-from xpu.model import PREPARATION, Declarations, Gate, Unbounded, Unlowered
+from xpu.model import PREPARATION, Declarations, Gate, Member, Unbounded, Unlowered, nearest
 
 Result = Built | Called | XpuBuildError
 
@@ -55,6 +55,28 @@ class Finding:
 
 
 @attrs.frozen
+class Named:
+    """What a declaration may name.
+
+    Attributes
+    ----------
+    backends
+        Backends that are loaded.
+    dialect
+        That of the backend which was built for.
+    members
+        Members of all families of the design, in whatever dialect.
+    unknown_targets
+        Declared targets of the backend that its compiler does not know.
+    """
+
+    backends: Collection[str]
+    dialect: str
+    members: Collection[Member]
+    unknown_targets: Collection[str] = ()
+
+
+@attrs.frozen
 class Subject:
     """What gates look at: a family built for one target.
 
@@ -70,6 +92,8 @@ class Subject:
         What became of the weight preparation; None when there is none.
     is_whole
         Whether all members of the dialect were built.
+    named
+        What may be named where this was built; None: nobody knows, and nothing is said of it.
     """
 
     family: str
@@ -80,6 +104,7 @@ class Subject:
     members: Mapping[str, Result]
     preparation: Built | XpuBuildError | None = None
     is_whole: bool = True
+    named: Named | None = None
 
     @property
     def results(self) -> dict[str, Result]:
@@ -92,7 +117,7 @@ class Subject:
 def findings(subject: Subject) -> tuple[Finding, ...]:
     """Return what the gates find, tracked or not, and which declarations are stale."""
     found = [_tracked(subject, each) for each in _found(subject)]
-    return (*found, *_stale(subject, found))
+    return (*found, *_stale(subject, found), *_never(subject))
 
 
 def _found(subject: Subject) -> Iterator[Finding]:
@@ -172,17 +197,50 @@ def _stale(subject: Subject, found: Sequence[Finding]) -> Iterator[Finding]:
         for member in _judged(subject, each):
             if caught if not member else member in caught:
                 continue
-            kernel = f"{subject.family}.{member}" if member else subject.family
-            yield Finding(
-                "stale",
-                subject.family,
-                kernel,
-                member,
-                subject.backend,
-                subject.target,
-                f"{_shown(each)} tracks {_cause(each)}, and there is none",
-                "take it out of the declaration",
-            )
+            figure = f"{_shown(each)} tracks {_cause(each)}, and there is none"
+            yield _stale_one(subject, member, figure, "take it out of the declaration")
+
+
+def _never(subject: Subject) -> Iterator[Finding]:
+    """Yield the declarations that name what is not there: they would never become stale."""
+    declared: tuple[Unlowered | Unbounded, ...] = subject.declared.unlowered
+    for each in (*declared, *subject.declared.unbounded):
+        for figure in _unknown(subject, each):
+            said = f"{_shown(each)} names {figure}"
+            yield _stale_one(subject, "", said, "correct the name, or take it out")
+
+
+def _unknown(subject: Subject, declaration: Unlowered | Unbounded) -> Iterator[str]:
+    """Say what a declaration names and nobody knows."""
+    named = subject.named
+    if named is None:
+        return
+    dialect = None
+    if isinstance(declaration, Unlowered):
+        if declaration.backend not in named.backends:
+            said = nearest(declaration.backend, named.backends)
+            # Any other name may be that of a backend which is not installed here.
+            if said.startswith("did you mean"):
+                yield f"the backend {declaration.backend!r}, which no loaded plugin brings; {said}"
+            return
+        if not declaration.is_made_by(subject.backend, subject.compiler):
+            return
+        dialect = named.dialect
+        for target in declaration.targets:
+            if target in named.unknown_targets:
+                yield f"the target {target!r}, which {subject.compiler} does not know"
+    allowed = {it.name for it in named.members if dialect is None or it.speaks(dialect)}
+    allowed.add(PREPARATION)
+    for member in declaration.members:
+        if member not in allowed:
+            where = "" if dialect is None else f" in dialect {dialect!r}"
+            yield f"the member {member!r}, which is not there{where}; {nearest(member, allowed)}"
+
+
+def _stale_one(subject: Subject, member: str, figure: str, mend: str) -> Finding:
+    kernel = f"{subject.family}.{member}" if member else subject.family
+    where = (subject.family, kernel, member, subject.backend, subject.target)
+    return Finding("stale", *where, figure, mend)
 
 
 def _judged(subject: Subject, declaration: Unlowered | Unbounded) -> Collection[str]:

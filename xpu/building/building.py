@@ -13,15 +13,16 @@ import attrs
 
 from xpu.adaptor import BatchAdaptor, BuildCache, Built, Called
 from xpu.adaptor.batch import Recipes
-from xpu.adaptor.gates import Finding, Subject, findings
+from xpu.adaptor.gates import Finding, Named, Subject, findings
 from xpu.building.considering import considered
 from xpu.building.targets import Target
 from xpu.bundle import BundleWriter
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.filter import ShapeFilter
-from xpu.model import DeviceFacts, Family, Member, Problem, Verdict
+from xpu.model import Declarations, DeviceFacts, Family, Member, Problem, Verdict
 from xpu.registry import Registry, bare, speaks, why_not
 from xpu.settings import Settings, written
+from xpu.spec import Compiler
 
 _SMALLEST: Final = tuple(1 << power for power in range(17))
 """Sizes that are tried for a problem that a design takes: what the smallest of them rules out
@@ -171,15 +172,17 @@ class Building:
             preparation = adaptor.preparation(family, target.name)
         except XpuBuildError as failed:
             preparation = failed
+        declared = family.declared.over(bare(self._registry.design(family.design)).declared)
         subject = Subject(
             family.name,
             target.backend.name,
             target.name,
             adaptor.identity,
-            family.declared.over(bare(self._registry.design(family.design)).declared),
+            declared,
             results,
             preparation,
             is_whole=len(wanted) == len(members),
+            named=self._named(family, declared, target),
         )
         return FamilyBuild(
             family,
@@ -190,6 +193,21 @@ class Building:
             preparation,
             tuple(_sources(adaptor, family, target.name, wanted, results, preparation)),
             findings(subject),
+        )
+
+    def _named(self, family: Family, declared: Declarations, target: Target) -> Named:
+        """Return what declarations of a family may name where a target is built."""
+        same = (it for it in self._settings.families.values() if it.design == family.design)
+        members = {member for it in (*same, family) for member in it.members}
+        own = (it for it in declared.unlowered if it.backend == target.backend.name)
+        targets = {name for each in own for name in each.targets}
+        if type(bare(target.compiler)).knows is Compiler.knows:
+            targets = set()  # it knows this machine's target alone, and others may be as good
+        return Named(
+            tuple(self._registry.backends),
+            target.backend.dialect,
+            tuple(members),
+            {name for name in targets if not target.compiler.knows(name)},
         )
 
     def _ruled_out(self, family: Family, dialect: str) -> tuple[Verdict, ...]:

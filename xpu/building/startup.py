@@ -23,7 +23,11 @@ def settings_for(
         A file is not acceptable; the message says where and what is.
     """
     vocabulary = Vocabulary(
-        registry.designs, registry.device_facts, registry.dialects, registry.missing
+        registry.designs,
+        registry.device_facts,
+        registry.dialects,
+        registry.missing,
+        frozenset(registry.backends),
     )
     return load_settings(
         config=config,

@@ -52,12 +52,12 @@ class Unlowered:
 
     def speaks_of(self, backend: str, target: str, compiler: str) -> bool:
         """Whether it is about what a compiler of a backend makes for a target."""
+        return self.is_made_by(backend, compiler) and (not self.targets or target in self.targets)
+
+    def is_made_by(self, backend: str, compiler: str) -> bool:
+        """Whether it is about a compiler of a backend, for whatever target."""
         known = (f"{compiler} ".startswith((f"{each} ", f"{each}.")) for each in self.compilers)
-        return (
-            self.backend == backend
-            and (not self.targets or target in self.targets)
-            and (not self.compilers or any(known))
-        )
+        return self.backend == backend and (not self.compilers or any(known))
 
 
 @attrs.frozen

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from xpu.adaptor import Built, Called
-from xpu.adaptor.gates import Subject, findings
+from xpu.adaptor.gates import Named, Subject, findings
 from xpu.errors import XpuBuildError, XpuDeadlineError
-from xpu.model import Declarations, KernelFacts, LaunchSite, Manifest, Unbounded, Unlowered
+from xpu.model import Declarations, KernelFacts, LaunchSite, Manifest, Member, Unbounded, Unlowered
 
 SITES = (LaunchSite("plugin/design.py:7"),)
 
@@ -148,3 +149,41 @@ def test_what_runs_before_a_member_and_the_preparation_are_looked_at():
 def test_absent_figures_find_nothing():
     assert of(built()) == of(built(vector_instructions=3, spill_bytes=0)) == ()
     assert of(Called("f.m", "gemm", missing="install it")) == ()
+
+
+NAMED = Named(("far", "near"), "c", (Member("m"), Member("good"), Member("tile", {}, ("simt",))))
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (Unlowered("i", "fra"), "backend 'fra', which no loaded plugin brings; did you mean 'far'"),
+        (
+            Unlowered("i", "far", members=("god",)),
+            "member 'god', which is not there in dialect 'c'",
+        ),
+        (Unlowered("i", "far", members=("tile",)), "member 'tile', which is not there in dialect"),
+        (Unbounded("i", ("til",)), "member 'til', which is not there; did you mean 'tile'"),
+        (Unlowered("i", "far", targets=("t9",)), "target 't9', which cc 12.2.0 does not know"),
+        (Unlowered("i", "far", targets=("t9",), compilers=("cc 12",)), "target 't9'"),
+    ],
+)
+def test_what_could_never_fire_is_stale(told, says):
+    [found] = of(built(), told, named=attrs.evolve(NAMED, unknown_targets={"t9"}))
+    assert (found.gate, found.kernel, found.member, found.item) == ("stale", "f", "", "")
+    assert says in str(found)
+    assert str(found).endswith("correct the name, or take it out")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Unlowered("i", "elsewhere", members=("x",)),  # it may not be installed here
+        Unlowered("i", "near", targets=("t9",), members=("tile",)),  # judged where that is built
+        Unlowered("i", "far", targets=("t9",), compilers=("cc 11",)),  # which may know it
+        Unlowered("i", "far", targets=("t2",), members=("m", "prepare")),
+        Unbounded("i", ("tile",)),
+    ],
+)
+def test_what_may_fire_elsewhere_is_not_judged(told):
+    assert of(built(), told, named=attrs.evolve(NAMED, unknown_targets={"t9"})) == ()
