@@ -230,7 +230,8 @@ def _unknown(subject: Subject, declaration: Unlowered | Unbounded) -> Iterator[s
             if target in named.unknown_targets:
                 yield f"the target {target!r}, which {subject.compiler} does not know"
     allowed = {it.name for it in named.members if dialect is None or it.speaks(dialect)}
-    allowed.add(PREPARATION)
+    if dialect is None or subject.preparation is not None:
+        allowed.add(PREPARATION)  # an unbounded launch may be that of another backend
     for member in declaration.members:
         if member not in allowed:
             where = "" if dialect is None else f" in dialect {dialect!r}"

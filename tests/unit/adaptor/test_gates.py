@@ -162,6 +162,7 @@ NAMED = Named(("far", "near"), "c", (Member("m"), Member("good"), Member("tile",
             Unlowered("i", "far", members=("god",)),
             "member 'god', which is not there in dialect 'c'",
         ),
+        (Unlowered("i", "far", members=("prepare",)), "member 'prepare', which is not there in"),
         (Unlowered("i", "far", members=("tile",)), "member 'tile', which is not there in dialect"),
         (Unbounded("i", ("til",)), "member 'til', which is not there; did you mean 'tile'"),
         (Unlowered("i", "far", targets=("t9",)), "target 't9', which cc 12.2.0 does not know"),
@@ -181,9 +182,18 @@ def test_what_could_never_fire_is_stale(told, says):
         Unlowered("i", "elsewhere", members=("x",)),  # it may not be installed here
         Unlowered("i", "near", targets=("t9",), members=("tile",)),  # judged where that is built
         Unlowered("i", "far", targets=("t9",), compilers=("cc 11",)),  # which may know it
-        Unlowered("i", "far", targets=("t2",), members=("m", "prepare")),
-        Unbounded("i", ("tile",)),
+        Unlowered("i", "far", targets=("t2",), members=("m",)),
+        Unbounded("i", ("tile", "prepare")),
     ],
 )
 def test_what_may_fire_elsewhere_is_not_judged(told):
     assert of(built(), told, named=attrs.evolve(NAMED, unknown_targets={"t9"})) == ()
+
+
+def test_a_preparation_that_is_there_may_be_named():
+    prepare, told = (
+        built("f.prepare", spill_bytes=8),
+        Unlowered("i", "far", "spill", (), ("prepare",)),
+    )
+    [found] = of(built(), told, preparation=prepare, named=NAMED)
+    assert (found.kernel, found.item) == ("f.prepare", "i")
