@@ -104,13 +104,95 @@ def test_on_arm_the_operands_tell(inner, count):
     assert vector_instructions(ARM.format(inner=inner), "aarch64") == count
 
 
+ROUND = """
+kernel:
+.L3:
+{turn}
+	incq	%rax
+	cmpq	%rax, %rdx
+	jne	.L3
+	ret
+helper:
+	ret
+"""
+
+SCALAR = {
+    "a call": "vmovss (%r12,%rax,4), %xmm0\n\tcall expf@PLT\n\tvmovss %xmm0, 0(%r13,%rax,4)",
+    "logic": "movl (%rdi,%rax,4), %ecx\n\txorl (%rsi,%rax,4), %ecx\n\taddl %ecx, %r8d",
+    "bits": "popcntq (%rdi), %rcx\n\taddq $8, %rdi\n\taddq %rcx, %r8",
+    "in registers": (
+        "movzbl (%rdi,%rax), %ecx\n\tsarl $3, %ecx\n\tmovl %ecx, %r9d\n\torl %r9d, %r8d"
+    ),
+    "in memory": "movslq (%rsi,%rax,4), %rcx\n\tincl (%rdi,%rcx,4)",
+    "a scatter": (
+        "vmovss (%rdi,%rax,4), %xmm0\n\tmovslq (%rdx,%rax,4), %r8\n\tvmovss %xmm0, (%rsi,%r8,4)"
+    ),
+    "a choice": "movl (%rdi,%rax,4), %ecx\n\tcmpl %ecx, %r8d\n\tcmovl %ecx, %r8d",
+}
+NO_WORK = {
+    "a count": "addq $4, %rdi\n\tsubl $1, %ecx",
+    "a count in the frame": "addq $1, -8(%rbp)\n\taddl 16(%rsp), %ecx",
+    "strides": "addq 24(%rbx), %rsi\n\tprefetcht0 (%rsi)",
+    "offsets": (
+        "movslq (%rdi,%rax,4), %rcx\n\taddq %r9, %rcx\n\tshlq $2, %rcx\n\tprefetcht0 (%rsi,%rcx)"
+    ),
+    "a zero": "movl (%rdi), %ecx\n\txorl %r8d, %r8d",
+    "whole memory": "leaq (%rdi,%rax), %rcx\n\tcall memcpy@PLT",
+    "a function here": "call helper",
+    "vectors": (
+        "vmovdqu (%rdi,%rax), %ymm0\n\t"
+        "vpxor (%rsi,%rax), %ymm0, %ymm0\n\t"
+        "vmovdqu %ymm0, (%rcx,%rax)"
+    ),
+}
+
+
+@pytest.mark.parametrize("turn", SCALAR.values(), ids=SCALAR)
+def test_calls_and_whole_numbers_that_are_data_are_work(turn):
+    assert vector_instructions(ROUND.format(turn=f"\t{turn}"), "x86_64") == 0
+
+
+@pytest.mark.parametrize("turn", NO_WORK.values(), ids=NO_WORK)
+def test_counts_and_addresses_are_no_work(turn):
+    assert vector_instructions(ROUND.format(turn=f"\t{turn}"), "x86_64") is None
+
+
+@pytest.mark.parametrize(
+    ("turn", "count"),
+    [
+        ("ldr s0, [x19], 4\n\tbl expf\n\tstr s0, [x20], 4", 0),
+        ("ldr w3, [x0], #4\n\tldr w4, [x1], #4\n\teor w3, w3, w4\n\tadd w5, w5, w3", 0),
+        ("ldrsw x8, [x1], #4\n\tldr s0, [x0], #4\n\tstr s0, [x4, x8, lsl #2]", 0),
+        ("ldr x8, [x1, 8]\n\tadd x3, x3, x8\n\tprfm pldl1keep, [x3]", None),
+        ("add x3, x3, 4\n\tldr w4, [sp, 16]\n\tadd w5, w4, w5", None),
+        ("ldr q0, [x0], 16\n\teor v0.16b, v0.16b, v1.16b\n\tstr q0, [x4], 16", None),
+    ],
+)
+def test_on_arm_the_result_stands_first(turn, count):
+    text = ROUND.replace("incq	%rax", "add x2, x2, 1").replace("jne	", "b.ne	")
+    text = text.replace("cmpq	%rax, %rdx", "cmp x2, x6")
+    assert vector_instructions(text.format(turn=f"\t{turn}"), "aarch64") == count
+
+
+def test_whole_numbers_left_over_beside_vectors_are_not_the_main_loop():
+    vectors, rest = (
+        ROUND.format(turn=f"\t{turn}").replace("L3", name).replace("helper", name)
+        for turn, name in ((NO_WORK["vectors"], "L4"), (SCALAR["logic"], "L5"))
+    )
+    assert vector_instructions(vectors + rest, "x86_64") is None
+    # A call is more than what vectors do in a few instructions.
+    heavy = rest.replace("\txorl", f"\t{SCALAR['a call']}\n\txorl")
+    assert vector_instructions(vectors + heavy, "x86_64") == 0
+
+
 def test_what_has_no_loop_or_is_of_another_machine_is_absent():
     assert vector_instructions("f:\n\tvmulss %xmm0, %xmm0, %xmm0\n\tret\n", "x86_64") is None
     assert vector_instructions(SUM.format(scalar=""), "riscv64") is None
     assert vector_instructions("", "x86_64") is None
 
 
-LOOP = """XPU_KERNEL {
+LOOP = """#include <math.h>
+XPU_KERNEL {
     const float *x = buffers[0];
     float *y = buffers[1];
     float carried = 0.0f;
@@ -121,7 +203,11 @@ LOOP = """XPU_KERNEL {
 
 @pytest.mark.parametrize(
     ("body", "is_vector"),
-    [("y[i] = 3.0f * x[i] + 1.0f", True), ("carried = carried * x[i] + 1.0f", False)],
+    [
+        ("y[i] = 3.0f * x[i] + 1.0f", True),
+        ("carried = carried * x[i] + 1.0f", False),
+        ("y[i] = expf(x[i])", False),
+    ],
 )
 def test_the_fact_of_a_kernel_that_is_compiled_here(compiler, unit, body, is_vector):
     [code] = compiler.compile([unit(LOOP.replace("BODY", body))], "native", deadline_s=60)

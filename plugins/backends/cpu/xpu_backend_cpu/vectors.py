@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from xpu_backend_cpu.loops import Jumps, Loop, loops_of
+from xpu_backend_cpu.scalars import packed_instructions, scalar_work
 
 _INNER_TURNS: Final = 16
 """Turns of a loop for one of the loop around it, to tell which of the two has the most work. Any
@@ -21,13 +22,19 @@ number does that is well over one: more is done around a loop than in it, but no
 _TILE_WORK: Final = 64
 """What an instruction on matrices counts for: it does more than any on vectors."""
 
+_LANES: Final = 4
+"""Numbers for which an instruction on a vector counts beside those on one. Most have more; a loop
+for what a vector leaves over is never the main one so."""
+
+_FUNCTION: Final = re.compile(r"^([A-Za-z_][\w.$]*):", re.MULTILINE)
+
 
 @attrs.frozen
 class _Words:
     """The instructions of a set: jumps, arithmetic of vectors, of numbers, of whole numbers.
 
     Products of whole numbers are arithmetic of an innermost loop alone: elsewhere they make
-    addresses.
+    addresses. Other arithmetic of whole numbers is told from that of addresses in `scalars`.
     """
 
     jump: re.Pattern[str]
@@ -81,8 +88,8 @@ def vector_instructions(assembly: str, machine: str | None = None) -> int | None
     Returns
     -------
     int or None
-        0 where that loop calculates number by number. None where no loop calculates, or
-        where the instructions are not known here.
+        0 where that loop calculates, calls or stores number by number. None where no loop does
+        any of that, or where the instructions are not known here.
     """
     words = _SETS.get((machine or platform.machine()).lower())
     if words is None:
@@ -95,7 +102,30 @@ def vector_instructions(assembly: str, machine: str | None = None) -> int | None
         if all(work[inner] * _INNER_TURNS < work[at] for inner in loop.inner):
             # Of two with as much work the one with vectors: the other is what was left over.
             best = max(best, (work[at], counted[at][0]))
+    if _is_scalar(assembly, loops, counted, machine):
+        return 0
     return best[1] if best[0] else None
+
+
+def _is_scalar(
+    assembly: str, loops: list[Loop], counted: list[tuple[int, int, int]], machine: str | None
+) -> bool:
+    """Whether the loop that does most, calls and whole numbers included, has no vector in it."""
+    defined = frozenset(_FUNCTION.findall(assembly))
+    packed = [packed_instructions(loop.instructions, machine) for loop in loops]
+    work = [
+        _LANES * vectors
+        + scalars
+        + _TILE_WORK * tiles
+        # Around an innermost loop whole numbers are made ready for it.
+        + (0 if loop.inner else scalar_work(loop.instructions, defined, machine))
+        for loop, vectors, (_, scalars, tiles) in zip(loops, packed, counted, strict=True)
+    ]
+    best = (0, 1)
+    for at, loop in enumerate(loops):
+        if all(work[inner] * _INNER_TURNS < work[at] for inner in loop.inner):
+            best = max(best, (work[at], packed[at]))
+    return best[1] == 0
 
 
 def _jumps(words: _Words, text: str) -> Jumps:
