@@ -23,11 +23,7 @@ def settings_for(
         A file is not acceptable; the message says where and what is.
     """
     vocabulary = Vocabulary(
-        registry.designs,
-        registry.device_facts,
-        registry.dialects,
-        registry.missing,
-        frozenset(registry.backends),
+        registry.designs, registry.device_facts, registry.dialects, registry.missing
     )
     return load_settings(
         config=config,

@@ -51,15 +51,12 @@ class Vocabulary:
         Source dialects that a backend or a design knows.
     missing
         Plugins that are not loaded, with the reason, for messages.
-    backends
-        Names of loaded backends.
     """
 
     designs: Mapping[str, Design] = attrs.field(factory=dict)
     device_facts: frozenset[str] = DEVICE_FACT_NAMES
     dialects: frozenset[str] = _NOTHING
     missing: tuple[str, ...] = ()
-    backends: frozenset[str] = _NOTHING
 
 
 def build_buckets(entries: Mapping[str, Entry]) -> dict[str, BucketPolicy]:
@@ -110,7 +107,6 @@ def build_families(
             members = (entry.values["design"], *map(id, entry.members.values()))
             same = (*members, *entry.values.get("requires", ()))
             check_declared(entry, _parameters(entry, vocabulary))
-            _check_backends(entry, vocabulary)
             if same not in looked_at:
                 looked_at.add(same)
                 _check_members(entry, vocabulary)
@@ -206,14 +202,6 @@ def _check_against_design(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
     dialects = _CORE_DIALECTS | vocabulary.dialects
     _known(entry.values.get("default", {}).keys() - {"*"}, dialects, entry.place("default"))
     _check_constants(entry, design)
-
-
-def _check_backends(entry: FamilyEntry, vocabulary: Vocabulary) -> None:
-    """Check the backends that a user's own file names; others may not be installed here."""
-    place = entry.place("unlowered")
-    if place.file.is_users and vocabulary.backends and not vocabulary.missing:
-        for each in entry.values.get("unlowered", ()):
-            _known([each["backend"]], vocabulary.backends, place.below(each["item"], "backend"))
 
 
 def _parameters(entry: FamilyEntry, vocabulary: Vocabulary) -> frozenset[str]:

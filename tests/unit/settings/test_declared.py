@@ -92,21 +92,6 @@ def test_a_designs_shapes_are_the_lowest_layer(
         load(over, vocabulary=with_declared(vocabulary, Declarations()))
 
 
-def test_a_user_names_backends_that_are_loaded(
-    load: Load, vocabulary: Vocabulary, user: Path, tmp_path: Path
-) -> None:
-    text = '[families.q]\nunlowered = [{ item = "i", backend = "cpuu" }]\n'
-    (user / "families.toml").write_text(text)
-    loaded = attrs.evolve(vocabulary, backends=frozenset({"cpu", "far"}))
-    with pytest.raises(XpuConfigError) as caught:
-        load(vocabulary=loaded)
-    assert f"{user / 'families.toml'}: families.q.unlowered.i.backend" in str(caught.value)
-    assert "found 'cpuu'; did you mean 'cpu'" in str(caught.value)
-    # Beside a plugin that is not loaded it may be right.
-    load(vocabulary=attrs.evolve(loaded, missing=("other: broken",)))
-    load(vocabulary=vocabulary)
-
-
 def test_no_member_has_the_name_of_the_weight_preparation(
     load: Load, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:

@@ -167,7 +167,9 @@ class HipCompiler(Compiler):
                     ),
                     lambda made: made[0],
                 )
-                listing = (directory / _ASSEMBLY).read_text(errors="replace")
+                # A compiler that gives none gives no code either, which the readers say.
+                assembly = directory / _ASSEMBLY
+                listing = assembly.read_text(errors="replace") if assembly.exists() else ""
                 called = called_spill_bytes(listing, unit.entry)
                 facts = kernel_facts(code, unit.entry, wave_width(target), called)
                 modes = buffer_modes(directory / _IR, unit.entry, len(unit.arguments))
