@@ -130,7 +130,7 @@ class BuildCache:
 def _absolute(directory: str | Path) -> Path:
     # Path.expanduser raises without a home; absolute, for a program that changes directory.
     # Path.expanduser raises where there is no home; this leaves the text as it is.
-    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111
+    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111 - Path wants a home
 
 
 def _under(directory: Path, key: str) -> Path:

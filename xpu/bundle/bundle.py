@@ -146,4 +146,4 @@ class Bundle:
 
 def _absolute(directory: str | Path) -> Path:
     # Path.expanduser raises where there is no home; absolute, for a program that changes directory.
-    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111
+    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111 - Path wants a home

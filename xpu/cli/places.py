@@ -22,7 +22,7 @@ def store_directory() -> Path | None:
     if named is not None:
         try:
             # Path.expanduser raises where there is no home.
-            return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
+            return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111 - Path wants a home
         except FileNotFoundError:
             raise XpuConfigError(
                 f"XPU_STORE={named} is relative to the current directory, which is gone; "

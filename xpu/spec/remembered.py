@@ -22,7 +22,7 @@ def build_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     if named:
         # Path.expanduser raises where there is no home; absolute, for a program that changes
         # directory.
-        return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
+        return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111 - Path wants a home
     import platformdirs
 
     return platformdirs.user_cache_path("xpu", appauthor=False) / "build"

@@ -126,7 +126,7 @@ def _directory() -> Path:
     cache = platformdirs.user_cache_path("xpu", appauthor=False) / "build"
     # Path.expanduser raises where there is no home; absolute, for the compiler runs elsewhere.
     # Path.expanduser raises where there is no home.
-    place = Path(os.path.expanduser(named)).absolute() if named else cache  # noqa: PTH111
+    place = Path(os.path.expanduser(named)).absolute() if named else cache  # noqa: PTH111 - Path wants a home
     return place / "cpu-runtime"
 
 

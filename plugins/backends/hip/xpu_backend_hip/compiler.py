@@ -167,9 +167,7 @@ class HipCompiler(Compiler):
                     ),
                     lambda made: made[0],
                 )
-                # A compiler that gives none gives no code either, which the readers say.
-                assembly = directory / _ASSEMBLY
-                listing = assembly.read_text(errors="replace") if assembly.exists() else ""
+                listing = _listing(directory)
                 called = called_spill_bytes(listing, unit.entry)
                 facts = kernel_facts(code, unit.entry, wave_width(target), called)
                 modes = buffer_modes(directory / _IR, unit.entry, len(unit.arguments))
@@ -251,6 +249,12 @@ class HipCompiler(Compiler):
     def _no_target(self, target: str) -> str:
         known = self._toolchain.targets
         return f"target {target!r} is none of {self.identity}'s; {nearest(target, known)}"
+
+
+def _listing(directory: Path) -> str:
+    """Return the assembly; who gives none gives no sound code either, which its readers say."""
+    assembly = directory / _ASSEMBLY
+    return assembly.read_text(errors="replace") if assembly.exists() else ""
 
 
 def _of_target(target: str) -> tuple[str, ...]:
