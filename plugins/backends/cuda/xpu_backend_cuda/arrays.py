@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xpu.errors import XpuLaunchException
-from xpu.spec import DeviceArray
-from xpu_backend_cuda import dlpack
+from xpu.spec import DeviceArray, dlpack
+from xpu.spec.pool import Block, owner_of
 from xpu_backend_cuda.context import Context
-from xpu_backend_cuda.memory import Block, owner_of
 
 _HOST: Final = (
     "lies in host memory; give an array of the device: torch's tensor.cuda(), cupy.asarray(array), "
@@ -22,6 +21,11 @@ _HOST: Final = (
 )
 _HOST_MEMORY: Final = 1
 """Source: CU_MEMORYTYPE_HOST of cuda.h."""
+_CUDA: Final = 2
+_MANAGED: Final = 13
+"""Kinds of memory. Source: kDLCUDA and kDLCUDAManaged of dlpack.h."""
+_LEGACY_STREAM: Final = 1
+"""Source: Python array API, ``__dlpack__``: for CUDA 1 is the legacy default stream."""
 # Arrays that never change. Their interface does not wait for one that is still being computed,
 # their DLPack does.
 _IMMUTABLE: Final = frozenset({"jax", "jaxlib"})
@@ -112,7 +116,7 @@ def _from_dlpack(context: Context, value: Any, writable: bool) -> DeviceArray:
     kind, number = value.__dlpack_device__()
     _check_kind(context, what, int(kind), int(number))
     try:
-        exported = dlpack.export(value)
+        exported = dlpack.export(value, _LEGACY_STREAM)
     except Exception as error:  # whatever a producer says no with
         raise XpuLaunchException(
             f"{what} cannot be taken through DLPack: {error}; pass an array of torch or CuPy"
@@ -133,10 +137,10 @@ def _is_immutable(value: Any) -> bool:
 
 
 def _check_kind(context: Context, what: str, kind: int, number: int) -> None:
-    if kind not in (dlpack.CUDA, dlpack.CUDA_MANAGED):
+    if kind not in (_CUDA, _MANAGED):
         where = _HOST if kind in (1, 3) else f"lies on another kind of device (DLPack {kind})"
         raise XpuLaunchException(f"{what} {where}")
-    if kind == dlpack.CUDA and number != context.index:
+    if kind == _CUDA and number != context.index:
         raise XpuLaunchException(_elsewhere(context, f"number {number}"))
 
 

@@ -14,11 +14,10 @@ import sys
 from typing import Any, Final
 
 from xpu.errors import XpuLaunchException
-from xpu.spec import DeviceArray
-from xpu_backend_hip import dlpack
+from xpu.spec import DeviceArray, dlpack
+from xpu.spec.pool import Block, owner_of
 from xpu_backend_hip.context import Context
 from xpu_backend_hip.driver import SEVERAL, several_runtimes
-from xpu_backend_hip.memory import Block, owner_of
 
 _HOST: Final = (
     "lies in host memory; give an array of the device: torch's tensor.cuda(), cupy.asarray(array), "
@@ -27,6 +26,11 @@ _HOST: Final = (
 _OF_DEVICE: Final = frozenset({2, 3})
 """Memory of a device, and memory that moves. Source: hipMemoryTypeDevice and hipMemoryTypeManaged
 of hip_runtime_api.h, HIP 6.0 and newer."""
+_ROCM: Final = 10
+"""Source: kDLROCM of dlpack.h. Memory that the host shares has no kind of its own there."""
+_DEFAULT_STREAM: Final = 0
+"""Source: Python array API, ``__dlpack__``: for ROCm 0 is the default stream; 1 and 2 are
+refused."""
 # Arrays that never change. Their interface does not wait for one that is still being computed,
 # their DLPack does.
 _IMMUTABLE: Final = frozenset({"jax", "jaxlib"})
@@ -123,7 +127,7 @@ def _from_dlpack(context: Context, value: Any, writable: bool) -> DeviceArray:
     kind, number = value.__dlpack_device__()
     _check_kind(context, what, int(kind), int(number))
     try:
-        exported = dlpack.export(value)
+        exported = dlpack.export(value, _DEFAULT_STREAM)
     except Exception as error:  # whatever a producer says no with
         raise XpuLaunchException(
             f"{what} cannot be taken through DLPack: {error}; pass an array of torch or CuPy"
@@ -161,7 +165,7 @@ def _is_immutable(value: Any) -> bool:
 
 
 def _check_kind(context: Context, what: str, kind: int, number: int) -> None:
-    if kind != dlpack.ROCM:
+    if kind != _ROCM:
         # 1 is the host's memory; 3 and 11 are such that CUDA or ROCm has pinned.
         where = _HOST if kind in (1, 3, 11) else f"lies on another kind of device (DLPack {kind})"
         raise XpuLaunchException(f"{what} {where}")

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from xpu.errors import XpuLaunchException
-from xpu.spec import DeviceArray
-from xpu_backend_cuda import dlpack
+from xpu.spec import DeviceArray, dlpack
 
 MADE_BY = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -267,14 +266,14 @@ def test_numpys_own_capsule_is_read_as_numpy_reads_it() -> None:
     for how in ({}, {"max_version": (1, 0)}):
         capsule = array.__dlpack__(**how)
         value = SimpleNamespace(__dlpack__=lambda capsule=capsule, **_: capsule)
-        exported = dlpack.export(value)
+        exported = dlpack.export(value, 1)
         assert (exported.address, exported.shape) == (array.ctypes.data, (3, 4))
         assert (exported.dtype, exported.device) == ("int16", (1, 0))
         assert exported.strides in (None, (4, 1))
         before = __import__("sys").getrefcount(array)
         taken = exported.take()
         with pytest.raises(TypeError, match="somebody has taken"):
-            dlpack.export(value)
+            dlpack.export(value, 1)
         del taken, exported, capsule, value
         gc.collect()
         assert __import__("sys").getrefcount(array) == before - 1
@@ -284,7 +283,7 @@ def test_a_read_only_capsule_says_so() -> None:
     array = np.arange(3)
     array.flags.writeable = False
     capsule = array.__dlpack__(max_version=(1, 0))
-    assert dlpack.export(SimpleNamespace(__dlpack__=lambda **_: capsule)).is_read_only
+    assert dlpack.export(SimpleNamespace(__dlpack__=lambda **_: capsule), 1).is_read_only
 
 
 def test_an_array_of_this_backend_goes_to_its_own_device_only(take, fake) -> None:

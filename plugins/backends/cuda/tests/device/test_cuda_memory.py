@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from xpu.spec import DeviceArray
+from xpu.spec.pool import _rounded
 from xpu_backend_cuda.errors import CudaError
-from xpu_backend_cuda.memory import _rounded
 
 PAGE = 2 << 20
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from xpu_backend_hip import dlpack
+from xpu.spec import dlpack
 
 Array = np.ndarray[Any, Any]
+ROCM = 10  # kDLROCM of dlpack.h
 
 
 class GpuArray:
@@ -56,7 +57,7 @@ class GpuArray:
 class DlpackArray:
     """The same, through DLPack alone: numpy's capsule, with the place and the kind of a GPU's."""
 
-    def __init__(self, array: GpuArray, kind: int = dlpack.ROCM, number: int = 0) -> None:
+    def __init__(self, array: GpuArray, kind: int = ROCM, number: int = 0) -> None:
         self.array = array
         self.place = (kind, number)
         self.asked: list[Mapping[str, Any]] = []

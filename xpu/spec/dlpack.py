@@ -1,8 +1,9 @@
 """Reads a DLPack capsule: where an array lies, and whose it is to give back.
 
-numpy's own reader takes host memory only. A capsule that is not taken stays its producer's,
-whose destructor frees it; one that is taken is renamed, and its deleter is called once, when
-what was taken dies. Source: dlpack.h 1.1, and the Python specification of DLPack.
+For memory of devices: numpy's own reader takes host memory only. Called by backends. A capsule
+that is not taken stays its producer's, whose destructor frees it; one that is taken is renamed,
+and its deleter is called once, when what was taken dies. Source: dlpack.h 1.1, and the Python
+specification of DLPack.
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ from typing import Any, Final
 
 import attrs
 
-ROCM: Final = 10
-"""Source: kDLROCM of dlpack.h. Memory that the host shares has no kind of its own there."""
-_DEFAULT_STREAM: Final = 0
-"""Source: Python array API, ``__dlpack__``: for ROCm 0 is the default stream; 1 and 2 are
-refused."""
 _NOT_WRITABLE: Final = 0b11
 """Flags: memory that must not be written, and a copy, in which nobody would see the result."""
 _KINDS: Final = {0: "int", 1: "uint", 2: "float", 5: "complex"}
@@ -108,8 +104,13 @@ class Taken:
         end.atexit = False
 
 
-def export(value: Any) -> Exported:
-    """Ask a producer for its array, ordered before what the default stream does next.
+def export(value: Any, stream: int) -> Exported:
+    """Ask a producer for its array, ordered before what a stream does next.
+
+    Parameters
+    ----------
+    stream
+        What the Python array API calls the stream, for this kind of device.
 
     Raises
     ------
@@ -117,9 +118,9 @@ def export(value: Any) -> Exported:
         The array cannot be described here; the producer may raise others.
     """
     try:
-        capsule = value.__dlpack__(stream=_DEFAULT_STREAM, max_version=(1, 0))
+        capsule = value.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:
-        capsule = value.__dlpack__(stream=_DEFAULT_STREAM)
+        capsule = value.__dlpack__(stream=stream)
     for name, used_name, structure in _PROTOCOLS:
         if _is_valid(capsule, name):
             managed = structure.from_address(_pointer(capsule, name))
