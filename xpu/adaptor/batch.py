@@ -14,7 +14,7 @@ import attrs
 from xpu.adaptor.adaptor import Adaptor
 from xpu.adaptor.cache import BuildCache
 from xpu.adaptor.recipe import Recipe
-from xpu.adaptor.units import built_key, source_key
+from xpu.adaptor.units import built_key, made_with, source_key
 from xpu.errors import XpuBuildError
 from xpu.model import Family, Manifest, Member
 from xpu.registry import Registry
@@ -45,7 +45,7 @@ class BatchAdaptor(Adaptor):
         # Staging that members share has one source and many units.
         self._keys: dict[tuple[str, str], str] = {}
         self._found: dict[str, tuple[Manifest, Path]] = {}
-        self._made_by: dict[str, tuple[str, str]] = {}
+        self._made_with: dict[str, tuple[str, ...]] = {}
         self._widths: dict[str, int | None] = {}
 
     def recipes(
@@ -86,12 +86,12 @@ class BatchAdaptor(Adaptor):
 
     def key(self, unit: KernelUnit, target: str) -> str:
         """Return the key under which what a unit is built to is kept."""
-        if target not in self._made_by:
-            self._made_by[target] = (self.compiler.identity, self.compiler.fingerprint(target))
+        if target not in self._made_with:
+            self._made_with[target] = made_with(self.compiler, target)
         source = self.source_key(unit)
         key = self._keys.get((source, target))
         if key is None:
-            key = self._keys[source, target] = built_key(source, *self._made_by[target], target)
+            key = self._keys[source, target] = built_key(source, self._made_with[target])
         return key
 
     def find(self, key: str) -> tuple[Manifest, Path] | None:

@@ -15,7 +15,7 @@ from xpu.adaptor.launch_sites import member_sites, preparation_sites
 from xpu.adaptor.pinning import pinned_block, sites_of, wave_of
 from xpu.errors import XpuBuildError
 from xpu.model import PREPARATION, Constant, Declarations, Family, LaunchSite, Member
-from xpu.registry import bare
+from xpu.registry import bare, read_by
 from xpu.spec import SPEC_VERSION, Compiler, Design, KernelSource, KernelUnit, Preparation
 
 THREADS: Final = "XPU_THREADS"
@@ -170,13 +170,18 @@ def macros(values: Mapping[str, Constant]) -> dict[str, str]:
 
 
 def unit_key(unit: KernelUnit, compiler: Compiler, target: str) -> str:
-    """Hash everything that a unit's code comes from."""
-    return built_key(source_key(unit), compiler.identity, compiler.fingerprint(target), target)
+    """Hash everything that a unit's code and manifest come from."""
+    return built_key(source_key(unit), made_with(compiler, target))
 
 
-def built_key(source: str, identity: str, fingerprint: str, target: str) -> str:
-    """Hash the key of a unit's source with what compiles it, and for what."""
-    return _hashed([identity, fingerprint, target, source])
+def made_with(compiler: Compiler, target: str) -> tuple[str, ...]:
+    """Return what compiles for a target, and what reads the facts of a manifest from its code."""
+    return compiler.identity, compiler.fingerprint(target), target, read_by(compiler)
+
+
+def built_key(source: str, maker: tuple[str, ...]) -> str:
+    """Hash the key of a unit's source with what `made_with` says."""
+    return _hashed([*maker, source])
 
 
 def source_key(unit: KernelUnit) -> str:
