@@ -1,4 +1,4 @@
-"""A job: a few launches over fresh buffers, run once, here or in a worker process."""
+"""A job: a few launches, run once, here or in a worker process."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ class Step:
 
 @attrs.frozen
 class Job:
-    """Launches over fresh buffers.
+    """Launches over buffers, fresh ones but for those that lie on the device.
 
-    `buffers` are host arrays to be copied in, or a number of bytes of poisoned memory;
-    `results` are the buffers to be copied out, as bytes.
+    `buffers` are host arrays to be copied in, a number of bytes of poisoned memory, or, of a job
+    that runs in this process, arrays that lie on the device; `results` are the buffers to be
+    copied out, as bytes.
     """
 
     steps: tuple[Step, ...]
-    buffers: tuple[Array | int, ...]
+    buffers: tuple[Array | DeviceArray | int, ...]
     results: tuple[int, ...]
 
 
@@ -78,7 +79,7 @@ def launch_once(
     device.synchronize()
 
 
-def _buffer(device: Device, buffer: Array | int) -> DeviceArray:
+def _buffer(device: Device, buffer: Array | DeviceArray | int) -> DeviceArray:
     if isinstance(buffer, int):
         return device.allocate(buffer, poisoned=True)
-    return device.from_host(buffer)
+    return buffer if isinstance(buffer, DeviceArray) else device.from_host(buffer)

@@ -6,10 +6,10 @@ Code that has never run well goes to the worker process first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from xpu.choice.copies import buffer_sets
+from xpu.choice.copies import BufferSets, Rotation
 from xpu.choice.fault import MemberFault
 from xpu.choice.job import LAUNCH, Job, launch_once, loaded, run_job
 from xpu.choice.packing import Arm, Packer
@@ -65,8 +65,9 @@ class KernelTrial:
         self._memory = memory
         # One for all arms: where one has just read, none reads next, fast or slow.
         self._turn = Turn()
-        self._sets: list[Sequence[DeviceArray]] = []
-        self._launches: dict[str, Sequence[Callable[[], None]]] = {}
+        self._held: dict[str, DeviceArray] = {}
+        self._sets: BufferSets | None = None
+        self._launches: dict[str, Rotation] = {}
 
     @property
     def copies(self) -> int:
@@ -95,7 +96,7 @@ class KernelTrial:
         if self._proofs.is_lapsed(arm.code_hash):
             self._proofs.forget(arm.code_hash)
         try:
-            fault = self._fault_of(self._run(trial_job(self._subject, arm), here=proof is not None))
+            fault = self._fault_here(arm) if proof is not None else self._fault_there(arm)
             if fault:
                 raise MemberFault("wrong", fault)
         except XpuPluginError as cause:
@@ -115,7 +116,7 @@ class KernelTrial:
         try:
             launches = self._launches.get(candidate.name)
             if launches is None:
-                launches = self._launches[candidate.name] = self._prepared_launches(candidate.name)
+                launches = self._launches[candidate.name] = self._rotation(candidate.name)
                 with blaming(self._device, LAUNCH):
                     self._timer.warm_up(launches, turn=self._turn)
             with blaming(self._device, LAUNCH):
@@ -133,7 +134,7 @@ class KernelTrial:
             raw = self._subject.inputs[preparation.argument]
             buffers = (raw, self._subject.prepared_bytes)
             try:
-                self._run(Job((step_of(arm, (0, 1)),), buffers, ()), here=False)
+                self._run_there(Job((step_of(arm, (0, 1)),), buffers, ()))
             except MemberFault as cause:
                 if cause.status == "failed":
                     raise
@@ -144,12 +145,28 @@ class KernelTrial:
         if proof is not None and proof.status != "well":
             raise MemberFault("failed", f"the weight preparation {proof.status}: {proof.note}")
 
-    def _run(self, job: Job, *, here: bool) -> list[Any]:
-        if here:
-            try:
-                return list(run_job(self._device, job))
-            except Exception as cause:
-                raise MemberFault.of(cause, "failed") from cause
+    def _fault_here(self, arm: Arm) -> str:
+        """Run a member on the inputs that all share; one that is wrong, again on fresh ones.
+
+        Another may have written into what it only reads.
+        """
+        fault = self._fault_of(self._run_here(arm))
+        if fault:
+            self._held.clear()
+            fault = self._fault_of(self._run_here(arm))
+        return fault
+
+    def _fault_there(self, arm: Arm) -> str:
+        """Run a member in the worker process."""
+        return self._fault_of(self._run_there(trial_job(self._subject, arm)))
+
+    def _run_here(self, arm: Arm) -> list[Any]:
+        try:
+            return list(run_job(self._device, trial_job(self._subject, arm, self._inputs())))
+        except Exception as cause:
+            raise MemberFault.of(cause, "failed") from cause
+
+    def _run_there(self, job: Job) -> list[Any]:
         operations = self._subject.design.operations(self._subject.problem)
         return self._worker.run(job, work_s=operations / _OPERATIONS_PER_S)
 
@@ -168,28 +185,36 @@ class KernelTrial:
             subject.problem, subject.constants, subject.inputs, outputs, self._rng
         )
 
-    def _prepared_launches(self, name: str) -> Sequence[Callable[[], None]]:
+    def _rotation(self, name: str) -> Rotation:
         pack = Packer(self._device, self._arms[name])
-        if not self._sets:
-            self._sets = buffer_sets(
-                self._device, self._subject.design.arguments, self._buffers(), self.copies
-            )
-        stream = self._timer.tier.stream
-        return [pack(buffers, stream) for buffers in self._sets]
+        if self._sets is None:
+            arguments = self._subject.design.arguments
+            self._sets = BufferSets(self._device, arguments, self._buffers(), self.copies)
+        return Rotation(pack, self._sets, self._timer.tier.stream)
 
     def _buffers(self) -> list[DeviceArray]:
-        """Make the arguments of a launch."""
-        subject, device = self._subject, self._device
+        """Return the arguments of a launch."""
+        subject, device, held = self._subject, self._device, self._inputs()
         made: list[DeviceArray] = []
         for argument in subject.design.arguments:
             if argument.access == "write":
                 made.append(device.allocate(subject.bytes_of(argument)))
-                continue
-            array = device.from_host(subject.inputs[argument.name])
-            if subject.preparation is not None and subject.is_prepared(argument):
-                array = self._prepare(subject.preparation, array)
-            made.append(array)
+            elif argument.name in held:
+                made.append(held[argument.name])
+            else:
+                made.append(device.from_host(subject.inputs[argument.name]))
         return made
+
+    def _inputs(self) -> Mapping[str, DeviceArray]:
+        """Return the arguments that are only read as they lie on the device, weights prepared."""
+        subject = self._subject
+        for argument in subject.design.arguments:
+            if argument.access == "read" and argument.name not in self._held:
+                array = self._device.from_host(subject.inputs[argument.name])
+                if subject.preparation is not None and subject.is_prepared(argument):
+                    array = self._prepare(subject.preparation, array)
+                self._held[argument.name] = array
+        return self._held
 
     def _prepare(self, arm: Arm, raw: DeviceArray) -> DeviceArray:
         prepared = self._device.allocate(self._subject.prepared_bytes)

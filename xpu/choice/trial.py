@@ -33,13 +33,17 @@ LEAVES_AFTER: Final = 3
 In as many rounds as there are arms each has started once, so that under a steady drift
 no arm is the last read, and slowest, in all of them. Source: design, "Trial"."""
 
-FAR: Final = 2.0
-"""An arm that was so many times the round's best, or more, in every round so far leaves after
-`FAR_ROUNDS` of them, whatever the number of arms: no drift within a round is as large."""
+BEHIND: Final = 8.0
+"""An arm that was slower by `LEAVES_AT` in every round so far leaves when its times over the
+rounds' best, multiplied, come to this, and it was read both before and after the best one: of
+equal arms under a steady drift the best is always the first read, or always the last."""
 
-FAR_ROUNDS: Final = 4
-"""Why four: where one reading in ten is an outlier, an arm as fast as the others is so slow in all
-of the first four once in 10,000 times."""
+MOST_OF_A_ROUND: Final = 2.0
+"""What one round counts for at most in that product: an outlier of a hundred times is still one."""
+
+BEHIND_ROUNDS: Final = 4
+"""Rounds of that at the least. Where one reading in ten is an outlier, an arm as fast as the others
+is so slow in all of the first four once in 10,000 times."""
 
 _WATCHED: Final = (0, 2, *LOOKS[:-1])
 """Rounds before which the device's load is looked at: the first, one early on, and those
@@ -83,7 +87,8 @@ class _Arm:
     fault: MemberFault | None = None
     has_left: bool = False
     streak: int = 0
-    was_always_far: bool = True
+    behind: float = 1.0  # 0 from the first round on in which it was near
+    sides: set[bool] = attrs.field(factory=set)  # whether it was read before the round's best
 
     @property
     def is_in(self) -> bool:
@@ -198,7 +203,8 @@ class Trial:
 
     def _play_round(self) -> None:
         row: list[Reading] = [None] * len(self._arms)
-        for index in self._order():
+        order = self._order()
+        for index in order:
             arm = self._arms[index]
             try:
                 row[index] = float(self._probe.time_ns(arm.candidate))
@@ -208,7 +214,7 @@ class Trial:
                 arm.fault = MemberFault.of(error, "failed")
                 self._readmit()
         self._rounds.append(row)
-        self._see_who_leaves(row)
+        self._see_who_leaves(row, order)
 
     def _order(self) -> list[int]:
         """Return the arms of the next round in the order in which they are read."""
@@ -219,25 +225,27 @@ class Trial:
         order = inside[turn:] + inside[:turn]
         return [start, *reversed(order[1:])] if len(self._rounds) % 2 else order
 
-    def _see_who_leaves(self, row: Sequence[Reading]) -> None:
+    def _see_who_leaves(self, row: Sequence[Reading], order: Sequence[int]) -> None:
         inside = self._inside()
-        readings = {arm: reading for arm in inside if is_good(reading := row[arm])}
-        best = min(readings.values(), default=0.0)
+        readings = {arm: reading for arm in order if arm in inside if is_good(reading := row[arm])}
+        best, is_before = min(readings.values(), default=0.0), True
         for index, reading in readings.items():
             # An arm that read badly keeps its streak: the round says nothing of it.
-            arm = self._arms[index]
-            slower = reading / best
-            arm.streak = arm.streak + 1 if slower >= LEAVES_AT else 0
-            arm.was_always_far = arm.was_always_far and slower >= FAR
-            is_far = arm.was_always_far and arm.streak >= FAR_ROUNDS
-            arm.has_left = arm.streak >= self._patience or is_far
+            arm, slower = self._arms[index], reading / best
+            is_before = is_before and reading > best
+            is_slower = slower >= LEAVES_AT
+            arm.streak = arm.streak + 1 if is_slower else 0
+            arm.behind *= min(slower, MOST_OF_A_ROUND) if is_slower else 0.0
+            arm.sides.add(is_before)
+            is_behind = arm.behind >= BEHIND and arm.streak >= BEHIND_ROUNDS
+            arm.has_left = arm.streak >= self._patience or (is_behind and len(arm.sides) == 2)
 
     def _readmit(self) -> None:
         """Take back whoever left: perhaps it was the faulty arm that they were slower than."""
         if any(arm.has_left for arm in self._arms):
             self._least_rounds = len(self._rounds) + 1 + LEAST_ROUNDS
         for arm in self._arms:
-            arm.has_left, arm.streak, arm.was_always_far = False, 0, True
+            arm.has_left, arm.streak, arm.behind, arm.sides = False, 0, 1.0, set()
 
     def _decide(self) -> Decision | None:
         able = [index for index, arm in enumerate(self._arms) if arm.fault is None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,7 +12,7 @@ import attrs
 from xpu.choice.job import Job, Step
 from xpu.choice.packing import Arm
 from xpu.model import Constant, Problem
-from xpu.spec import Argument, Design, host_dtype
+from xpu.spec import Argument, Design, DeviceArray, host_dtype
 
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
@@ -48,8 +49,14 @@ class Subject:
         return math.prod(shape) * host_dtype(argument.dtype).itemsize
 
 
-def trial_job(subject: Subject, arm: Arm) -> Job:
-    """Return the job that runs a member once; its results are the arguments that are written."""
+def trial_job(
+    subject: Subject, arm: Arm, held: Mapping[str, DeviceArray] = MappingProxyType({})
+) -> Job:
+    """Return the job that runs a member once; its results are the arguments that are written.
+
+    `held` are arguments that are only read and lie on the device as members read them, weights
+    prepared: such a job runs in this process.
+    """
     buffers: list[Any] = []
     steps: list[Step] = []
     taken: list[int] = []
@@ -59,6 +66,9 @@ def trial_job(subject: Subject, arm: Arm) -> Job:
         return len(buffers) - 1
 
     for argument in subject.design.arguments:
+        if argument.name in held:
+            taken.append(fresh(held[argument.name]))
+            continue
         is_read = argument.access != "write"
         place = fresh(subject.inputs[argument.name] if is_read else subject.bytes_of(argument))
         if subject.preparation is not None and subject.is_prepared(argument):

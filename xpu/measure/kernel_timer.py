@@ -21,7 +21,7 @@ from xpu.spec import TimerTier
 Launch = Callable[[], None]
 Launches = Launch | Sequence[Launch]
 
-PROTOCOL: Final = "3"
+PROTOCOL: Final = "4"
 """Version of how time is taken and judged; part of what a remembered answer rests on.
 
 Raise it whenever brackets, rounds or the decision change what an answer means.

@@ -223,6 +223,28 @@ def test_the_reference_sees_inputs_that_the_code_has_not_touched(trial):
     np.testing.assert_array_equal(one._subject.inputs["x"], before)
 
 
+def test_inputs_are_brought_to_the_device_once_for_all_members_and_the_timing(trial):
+    scripts = {"a": "add", "b": "add 0"}
+    for name in scripts:
+        check(trial(scripts), name)  # from now on they run here
+    one = trial(scripts, n=1 << 16)
+    for name in scripts:
+        assert check(one, name)
+        one.time_ns(ShapeCandidate(name))
+    # x once, a poisoned y for each check and one for the timing.
+    assert one.device.allocated == 4 * 4 << 16
+
+
+def test_what_a_member_writes_into_its_input_is_held_against_no_other(trial):
+    design = type("Blind", (PlusOne,), {"verify": lambda *_: ""})()
+    one = trial({"a": "add", "b": "scribble"})
+    check(one)
+    check(trial({"b": "scribble"}, design), "b")  # proven well by a judge that sees nothing
+    assert fault(one, "b")[0] == "wrong"
+    assert check(one, "a")
+    assert np.isfinite(one._subject.inputs["x"]).all()
+
+
 def test_in_place_code_is_checked_on_a_copy(trial):
     one = trial({"a": "add"}, InPlace())
     before = one._subject.inputs["y"].copy()

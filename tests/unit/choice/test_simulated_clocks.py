@@ -67,7 +67,7 @@ def test_a_clock_that_jumps_at_any_reading_changes_no_winner(
         assert read >= 3 * 14
 
 
-@pytest.mark.parametrize("rate", [1e-5, 1e-4, 1e-3, 4e-3, 2e-2, 0.1])
+@pytest.mark.parametrize("rate", [1e-5, 1e-4, 1e-3, 4e-3, 2e-2, 0.1, 0.5])
 @pytest.mark.parametrize("direction", [1, -1])
 def test_equal_arms_under_a_steady_drift_give_the_first_declared(
     fake_probe: Any, named: Any, rate: float, direction: int
