@@ -22,7 +22,6 @@ from xpu.filter import ShapeFilter
 from xpu.model import Declarations, DeviceFacts, Family, Member, Problem, Verdict
 from xpu.registry import Registry, bare, speaks, why_not
 from xpu.settings import Settings, written
-from xpu.spec import Compiler
 
 _SMALLEST: Final = tuple(1 << power for power in range(17))
 """Sizes that are tried for a problem that a design takes: what the smallest of them rules out
@@ -144,7 +143,13 @@ class Building:
         ]
 
     def run(self, steps: Iterable[tuple[Target, Family]]) -> Iterator[FamilyBuild]:
-        """Build step by step; a member that fails is a value in its result."""
+        """Build step by step; a member that fails is a value in its result.
+
+        Raises
+        ------
+        XpuConfigError
+            Nothing compiles for a target, which its compiler does not know.
+        """
         adaptors: dict[str, BatchAdaptor] = {}
         recipes: Recipes = {}
         try:
@@ -154,7 +159,9 @@ class Building:
                     adaptors[name] = BatchAdaptor(
                         target.backend, self._registry, self._cache, recipes
                     )
-                yield self._family(adaptors[name], family, target)
+                build = self._family(adaptors[name], family, target)
+                _check_target(build)
+                yield build
         finally:
             self._cache.save_index()
 
@@ -201,13 +208,11 @@ class Building:
         members = {member for it in (*same, family) for member in it.members}
         own = (it for it in declared.unlowered if it.backend == target.backend.name)
         targets = {name for each in own for name in each.targets}
-        if type(bare(target.compiler)).knows is Compiler.knows:
-            targets = set()  # it knows this machine's target alone, and others may be as good
         return Named(
             tuple(self._registry.backends),
             target.backend.dialect,
             tuple(members),
-            {name for name in targets if not target.compiler.knows(name)},
+            {name for name in targets if attrs.evolve(target, name=name).is_unknown},
         )
 
     def _ruled_out(self, family: Family, dialect: str) -> tuple[Verdict, ...]:
@@ -229,6 +234,18 @@ class Building:
             if not why_not(self._registry, family, problem):
                 return problem
         return None
+
+
+def _check_target(build: FamilyBuild) -> None:
+    """Refuse a target that its compiler does not know, once and not kernel by kernel."""
+    target = build.target
+    made = [each for each in build.members.values() if not isinstance(each, Called)]
+    failed = [each for each in made if isinstance(each, XpuBuildError)]
+    if failed and len(failed) == len(made) and target.is_unknown:
+        raise XpuConfigError(
+            f"--target {target.name}: the compiler of backend {target.backend.name!r} makes no "
+            f"code for it: {failed[0]}"
+        )
 
 
 def _sources(

@@ -9,7 +9,7 @@ import attrs
 from xpu.building.startup import pick_backend
 from xpu.bundle import Carried
 from xpu.errors import XpuConfigError, XpuError
-from xpu.registry import Registry
+from xpu.registry import Registry, bare
 from xpu.spec import Backend, Compiler
 
 
@@ -20,6 +20,15 @@ class Target:
     name: str
     backend: Backend
     compiler: Compiler
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its compiler says that it makes no code for it.
+
+        One that knows this machine's target alone says nothing of others.
+        """
+        says = type(bare(self.compiler)).knows is not Compiler.knows
+        return says and not self.compiler.knows(self.name)
 
     @property
     def carried(self) -> Carried:
@@ -74,7 +83,7 @@ def _named(registry: Registry, backend: Backend, name: str) -> Target:
             f"--target {name} is this machine's device of backend {name!r}, and --backend says "
             f"{backend.name!r}; leave --backend out, or name a target of {backend.name}"
         )
-    # What its compiler does not know is each member's failure, in the compiler's own words.
+    # Whether its compiler knows it is asked when nothing compiles: that may start a program.
     return Target(name, backend, backend.compiler())
 
 

@@ -7,6 +7,7 @@ import pytest
 from xpu.building import targets_of
 from xpu.errors import XpuConfigError
 from xpu.testing import NullBackend, registry_of
+from xpu.testing.null_backend import NullCompiler
 
 
 @pytest.fixture
@@ -25,3 +26,19 @@ def test_the_name_of_another_backend_than_the_one_named_is_refused(registry):
         targets_of(registry, ["other"], "null")
     told = "--target other is this machine's device of backend 'other', and --backend says 'null'"
     assert told in str(caught.value)
+
+
+class Knowing(NullCompiler):
+    def knows(self, target):
+        return target == "one"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "unknown"), [(Knowing, {"two"}), (NullCompiler, set())], ids=["all", "its own"]
+)
+def test_a_compiler_that_knows_its_own_target_alone_says_nothing_of_others(
+    registry, monkeypatch, compiler, unknown
+):
+    monkeypatch.setattr(NullBackend, "compiler", lambda _: compiler({}))
+    found = targets_of(registry, ["one", "two"], "null")
+    assert {it.name for it in found if it.is_unknown} == unknown

@@ -156,6 +156,17 @@ def test_a_backend_that_is_named_compiles_without_a_device(xpu, monkeypatch) -> 
     assert (answer.status, "no device" in answer.err) == (1, True)
 
 
+def test_a_target_that_the_named_backend_does_not_know_is_one_error(xpu, tmp_path: Path) -> None:
+    answer = xpu("build", "--backend", "cpu", "--target", "zork", "--out", tmp_path / "out")
+    assert (answer.status, answer.out) == (2, "")
+    [line] = answer.err.splitlines()
+    start = "xpu: --target zork: the compiler of backend 'cpu' makes no code for it: toy."
+    assert line.startswith(start)
+    assert "target 'zork' is none of " in line
+    assert "allowed: " in line
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_output_directory_that_cannot_be_one(xpu, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     answer = xpu("build", "toy", "--out", tmp_path / "file")

@@ -17,14 +17,14 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from xpu.errors import XpuBuildError, XpuDeadlineError
-from xpu.model import BufferAccess, KernelFacts
+from xpu.model import BufferAccess, KernelFacts, nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit
 from xpu_backend_cpu.disassembly import disassembly
 from xpu_backend_cpu.flags import NATIVE, PRELUDE, fingerprint, target_flags
 from xpu_backend_cpu.generated import largest_frame_bytes, native_operations
 from xpu_backend_cpu.pool import POOL, pool_bytes
 from xpu_backend_cpu.process import Processes
-from xpu_backend_cpu.targets import knows, own_name
+from xpu_backend_cpu.targets import known_targets, knows, own_name
 from xpu_backend_cpu.toolchain import Toolchain
 from xpu_backend_cpu.vectors import vector_instructions
 
@@ -132,6 +132,11 @@ class CpuCompiler(Compiler):
         )
 
     def _failed(self, unit: KernelUnit, target: str, text: str) -> XpuBuildError:
+        # Asked for now that it failed: it may start the compiler. One may not list its targets.
+        known = known_targets(self._toolchain)
+        if known and not self.knows(target):
+            told = f"target {target!r} is none of {self.identity}'s"
+            return XpuBuildError(f"{unit.kernel}: {told}; {nearest(target, {NATIVE, *known})}")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         first = next((at for at, line in enumerate(lines) if "error" in line.lower()), 0)
         shown = " | ".join(lines[first : first + _ERROR_LINES]) or "it says nothing"

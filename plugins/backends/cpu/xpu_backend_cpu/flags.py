@@ -17,8 +17,6 @@ NATIVE: Final = "native"
 PRELUDE: Final = Path(__file__).parent / "runtime" / "xpu_c.h"
 # -g0: zig writes debug information unasked, and with it the directory's name.
 _COMMON: Final = ("-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-g0")
-_READ: Final = "facts 3"
-"""Changes when another fact is read from the code: what is cached lacks it."""
 
 _TARGET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
@@ -60,7 +58,7 @@ def fingerprint(flags: tuple[str, ...], target: str) -> str:
     not serve instructions that this one lacks.
     """
     prelude = hashlib.sha256(PRELUDE.read_bytes()).hexdigest()[:16]
-    parts = [" ".join(flags), _READ, f"prelude {prelude}", platform.machine()]
+    parts = [" ".join(flags), f"prelude {prelude}", platform.machine()]
     if target == NATIVE:
         parts.append(f"cpu {cpu_signature()[:16]}")
     return "; ".join(parts)
