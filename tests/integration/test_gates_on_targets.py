@@ -71,6 +71,39 @@ class Narrow(Keeps):
     name = "narrow"
 
 
+# A call for each number, of a function that the compiler sees and does not put in its place.
+CALLS = """#include "xpu_c.h"
+static __attribute__((noinline)) float of_one(float a) { return a * a * 0.5f + a; }
+static __attribute__((noinline)) void of_many(const float *restrict from, float *restrict to)
+{
+    for (int i = 0; i < 64; i++) to[i] = from[i] * from[i] * 0.5f + from[i];
+}
+XPU_KERNEL
+{
+    const float *x = buffers[0];
+    float *y = buffers[1];
+    for (int64_t i = 0; i + XPU_AT_ONCE <= sizes[0]; i += XPU_AT_ONCE) {
+        if (XPU_AT_ONCE == 1) y[i] = of_one(x[i]);
+        else of_many(x + i, y + i);
+    }
+}
+"""
+
+
+class Calls(Keeps):
+    name = "calls"
+    parameters = ("at_once",)
+    launch = Design.launch
+
+    def dialects(self):
+        return ("c",)
+
+    def source(self, dialect):
+        return KernelSource(dialect, CALLS)
+
+
+ONE, ALL = Member("one", {"at_once": 1}), Member("all", {"at_once": 64})
+
 MANY, FEW = (
     Member("many", {"values": 140, "threads": 1024}),
     Member("few", {"values": 4, "threads": 64}),
@@ -120,6 +153,18 @@ def test_a_spill_fails_a_build_is_tracked_and_becomes_stale(built, backend, targ
     mended = attrs.evolve(FEW, name="many")
     stale = built(backend, target, Keeps, told, members=(mended, FEW))
     assert (gates(stale), stale.has_failed) == ([("stale", "many", "")], True)
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64"])
+def test_a_loop_that_calls_a_function_for_each_number_is_scalar(built, target) -> None:
+    both = built("cpu", target, Calls, members=(ONE, ALL))
+    assert (gates(both), both.has_failed) == ([("scalar-loop", "one", "")], True)
+    told = Unlowered("issue 7", "cpu", "scalar-loop", (target,), ("one",))
+    tracked = built("cpu", target, Calls, told, members=(ONE, ALL))
+    assert (gates(tracked), tracked.has_failed) == ([("scalar-loop", "one", "issue 7")], False)
+    mended = attrs.evolve(ALL, name="one")
+    stale = built("cpu", target, Calls, told, members=(mended, ALL))
+    assert (gates(stale), stale.has_failed) == ([("stale", "one", "")], True)
 
 
 def test_a_target_that_the_compiler_does_not_know_is_stale(built) -> None:

@@ -138,7 +138,7 @@ NO_WORK = {
     ),
     "a zero": "movl (%rdi), %ecx\n\txorl %r8d, %r8d",
     "whole memory": "leaq (%rdi,%rax), %rcx\n\tcall memcpy@PLT",
-    "a function here": "call helper",
+    "a function here that does nothing": "call helper",
     "vectors": (
         "vmovdqu (%rdi,%rax), %ymm0\n\t"
         "vpxor (%rsi,%rax), %ymm0, %ymm0\n\t"
@@ -172,6 +172,54 @@ def test_on_arm_the_result_stands_first(turn, count):
     text = ROUND.replace("incq	%rax", "add x2, x2, 1").replace("jne	", "b.ne	")
     text = text.replace("cmpq	%rax, %rdx", "cmp x2, x6")
     assert vector_instructions(text.format(turn=f"\t{turn}"), "aarch64") == count
+
+
+CALLED = {
+    "floats": ("call f", "f:\n\tmulss %xmm0, %xmm0\n\taddss %xmm1, %xmm0\n\tret", 0),
+    "whole numbers": (
+        "movl (%rsi,%rax,4), %edi\n\tcall f\n\tmovl %ecx, (%rdx,%rax,4)",
+        "f:\n\tmovl %edi, %ecx\n\tsarl $3, %ecx\n\txorl %edi, %ecx\n\tret",
+        0,
+    ),
+    "vectors": ("call f", "f:\n\tvmulps (%rsi), %ymm0, %ymm0\n\tret", 1),
+    "a call in a call": ("call f", "f:\n\tcall g\n\tret\ng:\n\tmulss %xmm0, %xmm0\n\tret", 0),
+    "its last call": ("call f", "f:\n\tjmp g\ng:\n\tmulss %xmm0, %xmm0\n\tret", 0),
+    "a function elsewhere": ("call f", "f:\n\tcall expf@PLT\n\tret", 0),
+    "itself": ("call f", "f:\n\ttestl %edi, %edi\n\tje .L8\n\tcall f\n.L8:\n\tret", 0),
+    "a way out": (
+        "call f",
+        "f:\n\tje .L8\n\tret\n.L8:\n\tcall abort\ng:\n\tmulss %xmm0, %xmm0\n\tret",
+        None,
+    ),
+    # As much before and behind the loop as makes the outer one no main loop if it is seen.
+    "a loop of vectors": (
+        "call f",
+        f"f:{scalars(4)}\n.L8:\n\tvmulps (%rsi), %ymm0, %ymm0\n\taddq $32, %rsi\n"
+        f"\tcmpq %rsi, %rdi\n\tjne .L8{scalars(4)}\n\tret",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("turn", "functions", "count"), CALLED.values(), ids=CALLED)
+def test_what_a_loop_calls_in_its_file_is_work_of_the_loop(turn, functions, count):
+    loop = ROUND.format(turn="\t" + turn)
+    for text in (f"{loop}{functions}\n", f"{functions}\n{loop}"):
+        assert vector_instructions(text, "x86_64") == count
+
+
+def test_on_arm_what_a_loop_calls_is_work_too():
+    loop = ARM.replace("ldr	q1, [x0], 16\n\t", "").format(inner="bl f")
+    assert vector_instructions(f"{loop}f:\n\tfmul s0, s0, s1\n\tret\n", "aarch64") == 0
+    assert vector_instructions(f"{loop}f:\n\tfmul v0.4s, v0.4s, v1.4s\n\tret\n", "aarch64") == 1
+
+
+def test_functions_that_call_each_other_without_end_take_no_time():
+    # Each calls the next one four times: 4 ** 30 copies of the last one.
+    calls = ["\n".join([f"f{at}:", *[f"\tcall f{at + 1}"] * 4, "\tret\n"]) for at in range(30)]
+    last = "f30:\n\tmulss %xmm0, %xmm0\n\tret\n"
+    text = ROUND.format(turn="\tcall f0") + "".join(calls) + last
+    assert vector_instructions(text, "x86_64") == 0
 
 
 def test_whole_numbers_left_over_beside_vectors_are_not_the_main_loop():

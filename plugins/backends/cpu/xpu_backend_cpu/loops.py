@@ -1,34 +1,54 @@
 """The loops of assembly text: blocks of instructions, the jumps between them, and what turns.
 
-Called by the judge of main loops. It knows no instruction: which ones jump is said to it.
+What a loop calls in the same text is part of it, as if the compiler had put it there. Called by
+the judge of main loops. It knows no instruction: which ones jump, or call, is said to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 import attrs
 
 _LABEL: Final = re.compile(r"([\w.$]+):")
+_FUNCTION: Final = re.compile(r"[A-Za-z_]")
+"""How the label of a function begins: those within one begin with a point, or are numbers."""
 _INSTRUCTION: Final = re.compile(r"\s+([a-z][\w.]*)(?:\s+([^#\n]*))?")
+_MOST_BLOCKS: Final = 20_000
+"""Where what is called has come to so many blocks, further calls are passed over."""
 
 
 @attrs.frozen
 class Jumps:
-    """What an instruction does to the order: where it may jump, and whether the next follows."""
+    """What an instruction does to the order.
+
+    Attributes
+    ----------
+    to
+        Where it may jump.
+    falls_through
+        Whether the next one follows.
+    calls
+        The function that runs before the next one.
+    """
 
     to: str | None = None
     falls_through: bool = True
+    calls: str | None = None
 
 
 @attrs.define
 class Block:
-    """Instructions in a row, and the numbers of the blocks that may come next."""
+    """Instructions in a row, and the numbers of the blocks that may come next.
+
+    `called` is the number of the block at which the function begins that the last one calls.
+    """
 
     instructions: list[str] = attrs.field(factory=list)
     after: list[int] = attrs.field(factory=list)
+    called: int | None = None
 
 
 @attrs.frozen
@@ -43,14 +63,14 @@ class Loop:
 
 
 def loops_of(assembly: str, jumps: Callable[[str], Jumps]) -> list[Loop]:
-    """Return the loops of assembly text.
+    """Return the loops of assembly text, with what they call in it.
 
     Parameters
     ----------
     jumps
         From an instruction, one space behind its mnemonic, to what it does to the order.
     """
-    blocks = _blocks(assembly, jumps)
+    blocks = _with_called(_blocks(assembly, jumps))
     bodies = _bodies(blocks)
     every = list(bodies.values())
     found = []
@@ -65,7 +85,7 @@ def loops_of(assembly: str, jumps: Callable[[str], Jumps]) -> list[Loop]:
 def _blocks(assembly: str, jumps: Callable[[str], Jumps]) -> list[Block]:
     blocks = [Block()]
     named: dict[str, int] = {}
-    targets: list[tuple[int, str]] = []
+    links: list[tuple[int, Jumps]] = []
     falls_through = True
 
     def begin() -> None:
@@ -75,25 +95,75 @@ def _blocks(assembly: str, jumps: Callable[[str], Jumps]) -> list[Block]:
 
     for line in assembly.splitlines():
         if label := _LABEL.match(line):
+            # What calls a way out stands last in its function.
+            falls_through = falls_through and not _FUNCTION.match(label[1])
             begin()
             falls_through = True
             named[label[1]] = len(blocks) - 1
         elif found := _INSTRUCTION.match(line):
             if not falls_through:
                 begin()
-                falls_through = True
             text = f"{found[1]} {(found[2] or '').strip()}"
             blocks[-1].instructions.append(text)
             order = jumps(text)
-            if order.to is not None:
-                targets.append((len(blocks) - 1, order.to))
-                falls_through = order.falls_through
+            falls_through = order.falls_through
+            if order.to or order.calls:
+                links.append((len(blocks) - 1, order))
                 begin()
-            falls_through = order.falls_through if order.to is None else True
-    for at, name in targets:
-        if name in named:
-            blocks[at].after.append(named[name])
+                falls_through = True
+    for at, order in links:
+        to = named.get(order.to or "")
+        blocks[at].after += () if to is None else (to,)
+        blocks[at].called = named.get(order.calls or "")
     return blocks
+
+
+def _with_called(blocks: list[Block]) -> list[Block]:
+    """Put a copy of each function in the place of its calls that stand in loops."""
+    in_loops = set().union(*_bodies(blocks).values())
+    made = [attrs.evolve(block, after=list(block.after)) for block in blocks]
+    for at in sorted(in_loops):
+        if blocks[at].called is not None:
+            _put(blocks, made, at, at, frozenset())
+    return made
+
+
+def _put(
+    blocks: list[Block], made: list[Block], at: int, place: int, around: frozenset[int]
+) -> Collection[int]:
+    """Put what block `at` calls behind its copy `place`; return the blocks that then end it.
+
+    A function that calls itself, of those `around`, stays a call.
+    """
+    entry, then = blocks[at].called, made[place].after
+    if entry is None or entry in around:
+        return (place,)
+    made[place].instructions = blocks[at].instructions[:-1]
+    if len(made) > _MOST_BLOCKS:
+        return (place,)
+    body = _reached(blocks, entry)
+    copies = {old: len(made) + count for count, old in enumerate(body)}
+    made += [
+        attrs.evolve(blocks[old], after=[copies[to] for to in blocks[old].after]) for old in body
+    ]
+    made[place].after = [copies[entry]]
+    ends: list[int] = []
+    for old in body:
+        last = _put(blocks, made, old, copies[old], around | {entry})
+        ends += () if blocks[old].after else last
+    for end in ends:
+        made[end].after = list(then)
+    return ends
+
+
+def _reached(blocks: list[Block], entry: int) -> list[int]:
+    """Return the blocks of a function, and of those that it ends in."""
+    found, waiting = {entry}, [entry]
+    while waiting:
+        further = set(blocks[waiting.pop()].after) - found
+        found |= further
+        waiting += further
+    return sorted(found)
 
 
 def _bodies(blocks: list[Block]) -> dict[int, set[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -103,17 +103,20 @@ def packed_instructions(instructions: Iterable[str], machine: str | None = None)
     return sum(forms.packed.match(text) is not None for text in instructions)
 
 
-def scalar_work(
-    instructions: Iterable[str], defined: Collection[str], machine: str | None = None
-) -> int:
+def called(instruction: str, machine: str | None = None) -> str | None:
+    """Return the function that an instruction calls; None where it calls none by name."""
+    found = _SETS[(machine or platform.machine()).lower()].call.match(instruction)
+    return None if found is None else found[1]
+
+
+def scalar_work(instructions: Iterable[str], machine: str | None = None) -> int:
     """Weigh what is done to single numbers: arithmetic on whole ones, stores, and calls.
 
-    Arithmetic of floats is not counted here.
+    Arithmetic of floats is not counted here. What a call of a function in the same text does
+    stands among the instructions, in the place of the call.
 
     Parameters
     ----------
-    defined
-        Names of functions in the same text: what a call of one does is seen there.
     machine
         Name of the architecture, as of `platform.machine`; this machine's when None.
     """
@@ -126,9 +129,7 @@ def scalar_work(
     for _ in range(2):  # what a turn leaves is data of the next one
         work = sum(_weight(forms, each, data, addresses) for each in parts)
     calls = [found[1] for text in texts if (found := forms.call.match(text))]
-    return work + _CALL_WORK * sum(
-        name not in defined and not _NO_NUMBERS.match(name) for name in calls
-    )
+    return work + _CALL_WORK * sum(not _NO_NUMBERS.match(name) for name in calls)
 
 
 def _weight(forms: _Forms, each: _Parts, data: set[str], addresses: set[str]) -> int:

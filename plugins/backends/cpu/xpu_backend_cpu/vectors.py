@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from xpu_backend_cpu.loops import Jumps, Loop, loops_of
-from xpu_backend_cpu.scalars import packed_instructions, scalar_work
+from xpu_backend_cpu.scalars import called, packed_instructions, scalar_work
 
 _INNER_TURNS: Final = 16
 """Turns of a loop for one of the loop around it, to tell which of the two has the most work. Any
@@ -25,8 +25,6 @@ _TILE_WORK: Final = 64
 _LANES: Final = 4
 """Numbers for which an instruction on a vector counts beside those on one. Most have more; a loop
 for what a vector leaves over is never the main one so."""
-
-_FUNCTION: Final = re.compile(r"^([A-Za-z_][\w.$]*):", re.MULTILINE)
 
 
 @attrs.frozen
@@ -77,8 +75,9 @@ _SETS: Final = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 def vector_instructions(assembly: str, machine: str | None = None) -> int | None:
     """Count the vector instructions of a kernel's main loop that calculate.
 
-    The main loop is the one with the most instructions that calculate. A loop around another one
-    is not it, unless it does far more in a turn.
+    The main loop is the one with the most instructions that calculate, with those of the functions
+    of the same text that it calls. A loop around another one is not it, unless it does far more in
+    a turn.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ def vector_instructions(assembly: str, machine: str | None = None) -> int | None
     words = _SETS.get((machine or platform.machine()).lower())
     if words is None:
         return None
-    loops = loops_of(assembly, lambda text: _jumps(words, text))
+    loops = loops_of(assembly, lambda text: _jumps(words, text, machine))
     counted = [_counted(loop, words) for loop in loops]
     work = [vectors + scalars + _TILE_WORK * tiles for vectors, scalars, tiles in counted]
     best = (0, 0)
@@ -102,23 +101,20 @@ def vector_instructions(assembly: str, machine: str | None = None) -> int | None
         if all(work[inner] * _INNER_TURNS < work[at] for inner in loop.inner):
             # Of two with as much work the one with vectors: the other is what was left over.
             best = max(best, (work[at], counted[at][0]))
-    if _is_scalar(assembly, loops, counted, machine):
+    if _is_scalar(loops, counted, machine):
         return 0
     return best[1] if best[0] else None
 
 
-def _is_scalar(
-    assembly: str, loops: list[Loop], counted: list[tuple[int, int, int]], machine: str | None
-) -> bool:
+def _is_scalar(loops: list[Loop], counted: list[tuple[int, int, int]], machine: str | None) -> bool:
     """Whether the loop that does most, calls and whole numbers included, has no vector in it."""
-    defined = frozenset(_FUNCTION.findall(assembly))
     packed = [packed_instructions(loop.instructions, machine) for loop in loops]
     work = [
         _LANES * vectors
         + scalars
         + _TILE_WORK * tiles
         # Around an innermost loop whole numbers are made ready for it.
-        + (0 if loop.inner else scalar_work(loop.instructions, defined, machine))
+        + (0 if loop.inner else scalar_work(loop.instructions, machine))
         for loop, vectors, (_, scalars, tiles) in zip(loops, packed, counted, strict=True)
     ]
     best = (0, 1)
@@ -128,9 +124,10 @@ def _is_scalar(
     return best[1] == 0
 
 
-def _jumps(words: _Words, text: str) -> Jumps:
+def _jumps(words: _Words, text: str, machine: str | None) -> Jumps:
     found = words.jump.match(text)
-    return Jumps(None if found is None else found[1], words.ends.match(text) is None)
+    to = None if found is None else found[1]
+    return Jumps(to, words.ends.match(text) is None, called(text, machine))
 
 
 def _counted(loop: Loop, words: _Words) -> tuple[int, int, int]:
