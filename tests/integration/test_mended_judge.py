@@ -125,3 +125,18 @@ def test_who_is_bad_still_is_tried_once_for_each_edit(author, jobs, module):
         for _ in range(2):
             assert statuses(author.ask())["off"] == "wrong"
         assert jobs == ["off"]
+
+
+def test_what_was_found_bad_while_its_judge_was_edited_is_tried_again(author, jobs, tmp_path):
+    store = tmp_path / "store"
+    with author.start(store) as one:
+        # The strict check is loaded, and a worker process would import what is in the file now.
+        author.write("judge_design", DESIGN.replace("ALLOWED", "2"))
+        for _ in range(2):
+            assert statuses(one.choose("toy", Problem(n=2000)))["off"] == "wrong"
+        assert sorted(jobs) == ["a", "b", "off"]
+    jobs.clear()
+    mended = author.ask(store)
+    assert (mended.source, jobs) == ("timed", ["off"])
+    assert statuses(mended)["off"] in ("survivor", "left")
+    assert author.ask(store).source == "stored"

@@ -18,6 +18,8 @@ from xpu.store.disk import read, write
 
 ProofStatus = Literal["well", "wrong", "failed", "hung", "crashed"]
 _STATUSES: Final = frozenset({"well", "wrong", "failed", "hung", "crashed"})
+_NOBODY: Final = "edited meanwhile"
+"""The judge of a bad proof that holds for nobody."""
 
 
 @attrs.frozen
@@ -40,15 +42,22 @@ class Proofs:
     `context` names the device and driver on which code was run: a proof holds for no other.
     `judge` gives a text that changes when what judges code is mended. It is asked for only
     when code was bad: that proof then holds for no other judge, one of code that ran well for
-    any, since it says nothing of numbers.
+    any, since it says nothing of numbers. `is_edited` says whether what judges was mended since
+    it was loaded: a worker process runs what stands in the files by then, and so nobody knows
+    which of the two found code bad. That holds in this process alone, and has lapsed for others.
     """
 
     def __init__(
-        self, directory: Path | None, context: str, judge: Callable[[], str] = lambda: ""
+        self,
+        directory: Path | None,
+        context: str,
+        judge: Callable[[], str] = lambda: "",
+        is_edited: Callable[[], bool] = lambda: False,
     ) -> None:
         self._directory = directory
         self._context = context
         self._judge = judge
+        self._is_edited = is_edited
         self._known: dict[str, Proof] = {}
 
     def find(self, code_hash: str) -> Proof | None:
@@ -65,8 +74,10 @@ class Proofs:
         """Keep what came of running a code object."""
         path = self._path(code_hash)
         note = " ".join(note.split())
-        judge = "" if status == "well" else self._judge()
-        text = f"{status}\n{self._context}\n{judge}\n{note}\nend\n"
+        is_bad = status != "well"
+        judge = self._judge() if is_bad else ""
+        kept = _NOBODY if is_bad and self._is_edited() else judge
+        text = f"{status}\n{self._context}\n{kept}\n{note}\nend\n"
         try:
             if path is not None:
                 write(path, text.encode("utf-8", "replace"))

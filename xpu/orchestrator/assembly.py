@@ -24,7 +24,7 @@ from xpu.model import (
     Problem,
     Verdict,
 )
-from xpu.registry import Registry, made_of, why_not
+from xpu.registry import Registry, is_edited, made_of, why_not
 from xpu.settings import Settings
 from xpu.spec import Design, Device
 
@@ -89,6 +89,7 @@ class Assembly:
                 self.adaptor.cache.directory / "proofs",
                 self._context,
                 lambda: f"{made_of(design)} {made_of(backend)}",
+                lambda: is_edited(design) or is_edited(backend),
             )
         return self._proofs[family.design]
 

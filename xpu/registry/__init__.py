@@ -7,7 +7,7 @@ and nothing here asks a backend for a device.
 
 from xpu.registry.discover import default_registry, load_plugins
 from xpu.registry.guard import Owner, bare, blaming, fault_of, guarded, owner_of
-from xpu.registry.made_of import made_of
+from xpu.registry.made_of import is_edited, made_of
 from xpu.registry.read_by import read_by
 from xpu.registry.registry import Registry
 from xpu.registry.serving import arithmetic_of, routes_in, speaks, turned_away, why_not
@@ -21,6 +21,7 @@ __all__ = [
     "default_registry",
     "fault_of",
     "guarded",
+    "is_edited",
     "load_plugins",
     "made_of",
     "owner_of",

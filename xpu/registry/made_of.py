@@ -19,6 +19,7 @@ from xpu.spec.backend import Backend
 from xpu.spec.design import Design
 
 _OWN: Final = "xpu"
+_loaded_ns: Final[dict[type, int]] = {}
 
 
 def made_of(item: Backend | Design) -> str:
@@ -32,19 +33,49 @@ def made_of(item: Backend | Design) -> str:
     return _made_of(type(bare(item)), "" if owner is None else owner.distribution)
 
 
+def note_loaded(item: Backend | Design, began_ns: int) -> None:
+    """Note when the loading of a class began, in ns since the epoch; the first time counts."""
+    _loaded_ns.setdefault(type(bare(item)), began_ns)
+
+
+def is_edited(item: Backend | Design) -> bool:
+    """Whether a file of those in `made_of` was written, or came, since its class was loaded.
+
+    This process then runs what stood there before, and imports, in functions and in worker
+    processes, what stands there now. False where nobody noted when it was loaded.
+    """
+    cls = type(bare(item))
+    since = _loaded_ns.get(cls)
+    return since is not None and any(_changed_ns(each) > since for each in _files(cls))
+
+
+def _changed_ns(file: Path) -> int:
+    try:
+        return file.stat().st_ctime_ns  # an editor may set the time of writing, and not this one
+    except OSError:
+        return 0
+
+
 @functools.cache
 def _made_of(cls: type, distribution: str) -> str:
     version = ""
     with suppress(metadata.PackageNotFoundError, ValueError):  # not installed, or nameless
         version = metadata.version(distribution)
     digest = hashlib.sha256(f"{distribution} {version}\n".encode())
-    for place in dict.fromkeys(_places(cls)):
-        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-        for file in files:
-            with suppress(OSError):  # in an archive, or gone: the version stands for it
-                content = hashlib.sha256(file.read_bytes()).hexdigest()
-                digest.update(f"{file.relative_to(place.parent)} {content}\n".encode())
+    for file, name in _files(cls).items():
+        with suppress(OSError):  # in an archive, or gone: the version stands for it
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            digest.update(f"{name} {content}\n".encode())
     return digest.hexdigest()
+
+
+def _files(cls: type) -> dict[Path, Path]:
+    """Return the files of a class with their names below what holds their package."""
+    return {
+        file: file.relative_to(place.parent)
+        for place in dict.fromkeys(_places(cls))
+        for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])
+    }
 
 
 def _places(cls: type) -> Iterator[Path]:

@@ -6,6 +6,7 @@ name contributes nothing and is a ``conflict`` that names both.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from xpu.model import DEVICE_FACT_NAMES, Family, PluginRecord, Problem, nearest
 from xpu.registry.claims import claim, claims_of
 from xpu.registry.contribution import Contribution, Found, collect, log
 from xpu.registry.guard import Owner, guarded
+from xpu.registry.made_of import note_loaded
 from xpu.spec.backend import Backend
 from xpu.spec.design import Design, KernelSource, Launch, Preparation
 from xpu.spec.probe import Probe
@@ -223,8 +225,12 @@ def _collected(founds: Iterable[Found]) -> list[Contribution | PluginRecord]:
     outcomes: list[Contribution | PluginRecord] = []
     seen: set[int] = set()
     for found in founds:
+        began_ns = time.time_ns()
         outcome = collect(found)
         if isinstance(outcome, Contribution):
+            judging: list[Backend | Design] = [*outcome.backends, *outcome.designs]
+            for item in judging:
+                note_loaded(item, began_ns)
             if id(outcome.plugin) in seen:
                 continue
             seen.add(id(outcome.plugin))

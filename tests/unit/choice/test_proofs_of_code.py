@@ -49,6 +49,15 @@ def test_code_that_ran_well_did_so_for_any_judge_and_none_is_asked(tmp_path, cod
     assert (later.find(code).status, later.is_lapsed(code)) == ("well", False)
 
 
+@pytest.mark.parametrize("status", ["well", "wrong", "crashed"])
+def test_what_was_bad_while_its_judge_was_edited_holds_here_alone(tmp_path, code, status):
+    edited = Proofs(tmp_path, "c", lambda: "design 1", lambda: True)
+    edited.record(code, status)
+    assert (edited.find(code).status, edited.is_lapsed(code)) == (status, False)
+    later = Proofs(tmp_path, "c", lambda: "design 1")
+    assert (later.find(code) is None, later.is_lapsed(code)) == (status != "well", status != "well")
+
+
 def test_what_lapsed_is_dropped_when_it_is_about_to_be_tried(tmp_path, code):
     Proofs(tmp_path, "c", lambda: JUDGES[0]).record(code, "wrong")
     mended = Proofs(tmp_path, "c", lambda: JUDGES[1])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from xpu.registry import Owner, guarded, made_of
+from xpu.registry import Owner, Registry, bare, guarded, is_edited, made_of
+from xpu.spec import hookimpl
 
 BASE = """
 from xpu.spec import Backend
@@ -125,3 +127,34 @@ def test_files_are_read_once(package: Package) -> None:
     package.write("design.py", BASE + "\n")
     # What judges here was imported before: it is not what the file holds now.
     assert made_of(one) == before
+
+
+def loaded(package: Package) -> Any:
+    """Return the object as a registry that loads it now hands it out."""
+    return registered(bare(package.object()))
+
+
+def registered(backend: Any) -> Any:
+    plugin = type("Plugin", (), {"xpu_backends": hookimpl(lambda self: [backend])})()
+    return Registry.from_plugins([("acme", plugin, "acme-xpu")]).backend("c")
+
+
+@pytest.mark.parametrize("name", ["design.py", "reference/exact.py", "reference/late.py"])
+def test_it_is_edited_when_a_file_was_written_after_it_was_loaded(
+    name: str, package: Package
+) -> None:
+    one = loaded(package)
+    time.sleep(0.02)  # the clock of files is coarser than that of processes
+    package.write("kernels/kernel.c", "int y;")
+    assert not is_edited(one)
+    package.write(name, f"{BASE}\n")
+    assert is_edited(one)
+    # A second registry of the same process imports nothing anew.
+    assert is_edited(registered(bare(one)))
+    assert not is_edited(loaded(package))
+
+
+def test_of_what_no_registry_loaded_nothing_is_known(package: Package) -> None:
+    one = package.object()
+    package.write("design.py", f"{BASE}\n")
+    assert not is_edited(one)
