@@ -11,6 +11,7 @@ import attrs
 from xpu.adaptor.built import Built, Called
 from xpu.adaptor.cache import BuildCache
 from xpu.adaptor.deadline import compile_deadline_s
+from xpu.adaptor.launch_sites import FoundSites
 from xpu.adaptor.recipe import Recipe, explained, joined, units_of
 from xpu.adaptor.tier_report import TierReport
 from xpu.adaptor.units import (
@@ -22,7 +23,7 @@ from xpu.adaptor.units import (
 )
 from xpu.errors import XpuBuildError
 from xpu.model import Family, Manifest, Member
-from xpu.registry import Registry
+from xpu.registry import Registry, staging_of
 from xpu.spec import Backend, CompiledCode, Compiler, Design, KernelSource, KernelUnit
 
 
@@ -36,9 +37,12 @@ class Adaptor:
     ----------
     runtime
         Files that the backend is given in the place of a compiler; None: it has one.
+    found_sites
+        Launches that were found in host code; None: it is read anew for each member.
     """
 
     runtime: Mapping[str, Path] | None = None
+    found_sites: FoundSites | None = None
 
     def __init__(
         self,
@@ -112,31 +116,42 @@ class Adaptor:
         XpuBuildError
             The family's design has no source in the backend's dialect.
         """
-        source = self._source(self._registry.design_of(family))
+        design = self._design(family)
+        source = self._source(design)
         recipes: dict[str, Recipe | XpuBuildError] = {}
         for member in members:
             try:
-                recipes[member.name] = self._recipe(family, member, source, target)
+                recipes[member.name] = self._recipe(family, design, member, source, target)
             except XpuBuildError as refused:
                 recipes[member.name] = refused
         return recipes
 
-    def _recipe(self, family: Family, member: Member, source: KernelSource, target: str) -> Recipe:
-        design, dialect = self._registry.design_of(family), self.backend.dialect
-        width = self.backend.wave_width(target)
-        before = self._registry.staging_for(family, dialect, member.parameters)
-        staging = [staging_unit(family, member, each, dialect, width) for each in before]
+    def _design(self, family: Family) -> Design:
+        """Return a family's design, as its constants make it."""
+        return self._registry.design_of(family)
+
+    def _recipe(
+        self, family: Family, design: Design, member: Member, source: KernelSource, target: str
+    ) -> Recipe:
+        dialect, width = self.backend.dialect, self.backend.wave_width(target)
+        before = staging_of(design, dialect, member.parameters)
+        found = self.found_sites
+        staging = [staging_unit(family, member, each, dialect, width, found) for each in before]
         if source.routine:
             return Recipe(None, self._called(family, member, source.routine), tuple(staging))
-        own = member_unit(family, design, source, member, width)
+        own = member_unit(family, design, source, member, width, found)
         return Recipe(own, None, tuple(staging))
 
     def _called(self, family: Family, member: Member, routine: str) -> Called:
-        kernel = kernel_name(family, member)
+        library, missing = self._library(routine)
+        return Called(kernel_name(family, member), routine, library, missing)
+
+    def _library(self, routine: str) -> tuple[str | None, str]:
+        """Return name and version of the library that has a routine; else None, and why."""
         try:
-            return Called(kernel, routine, library=self.backend.library(routine))
+            return self.backend.library(routine), ""
         except XpuBuildError as missing:
-            return Called(kernel, routine, missing=str(missing))
+            return None, str(missing)
 
     def _together(
         self,
@@ -146,7 +161,7 @@ class Adaptor:
         results: Mapping[int, Built | XpuBuildError | None],
     ) -> dict[str, Built | Called | XpuBuildError | None]:
         """Put members together from what became of their units."""
-        design = self._registry.design_of(family)
+        design = self._design(family)
         made: dict[str, Built | Called | XpuBuildError | None] = {}
         for member in members:
             recipe = recipes[member.name]
@@ -188,9 +203,9 @@ class Adaptor:
         source = self._registry.preparation_for(family.design, self.backend.dialect)
         if source is None:
             return None
-        preparation = self._registry.design_of(family).preparation
+        preparation = self._design(family).preparation
         width = self.backend.wave_width(target)
-        return preparation_unit(family, source, preparation, width)
+        return preparation_unit(family, source, preparation, width, self.found_sites)
 
     def _source(self, design: Design) -> KernelSource:
         source = self._registry.source_for(design.name, self.backend.dialect)

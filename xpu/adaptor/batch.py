@@ -13,15 +13,29 @@ import attrs
 
 from xpu.adaptor.adaptor import Adaptor
 from xpu.adaptor.cache import BuildCache
+from xpu.adaptor.launch_sites import FoundSites
 from xpu.adaptor.recipe import Recipe
 from xpu.adaptor.units import built_key, made_with, source_key
 from xpu.errors import XpuBuildError
 from xpu.model import Family, Manifest, Member
 from xpu.registry import Registry
-from xpu.spec import Backend, KernelUnit
+from xpu.spec import Backend, Design, KernelUnit
 
-Recipes = dict[tuple[str, str, str, int | None], Recipe | XpuBuildError]
-"""What members are made of, by dialect, family, member and wave width."""
+
+@attrs.frozen(eq=False)
+class Recipes:
+    """What a batch keeps for all of its backends.
+
+    Attributes
+    ----------
+    made
+        What members are made of, by dialect, family, member and wave width.
+    found_sites
+        Launches that were found: members of one source have them in common.
+    """
+
+    made: dict[tuple[str, str, str, int | None], Recipe | XpuBuildError] = attrs.field(factory=dict)
+    found_sites: FoundSites = attrs.field(factory=dict)
 
 
 class BatchAdaptor(Adaptor):
@@ -38,7 +52,8 @@ class BatchAdaptor(Adaptor):
         recipes: Recipes | None = None,
     ) -> None:
         super().__init__(backend, registry, cache)
-        self._recipes: Recipes = {} if recipes is None else recipes
+        shared = Recipes() if recipes is None else recipes
+        self._recipes, self.found_sites = shared.made, shared.found_sites
         self._preparations: dict[tuple[str, int | None], KernelUnit | None] = {}
         # By the number of a unit, which the unit beside it keeps from becoming another's.
         self._sources: dict[int, tuple[KernelUnit, str]] = {}
@@ -47,6 +62,9 @@ class BatchAdaptor(Adaptor):
         self._found: dict[str, tuple[Manifest, Path]] = {}
         self._made_with: dict[str, tuple[str, ...]] = {}
         self._widths: dict[str, int | None] = {}
+        self._designs: dict[str, Design] = {}
+        # Looking for a library that is not here takes as long as building hundreds of members.
+        self._libraries: dict[str, tuple[str | None, str]] = {}
 
     def recipes(
         self, family: Family, members: Sequence[Member], target: str
@@ -100,6 +118,16 @@ class BatchAdaptor(Adaptor):
         if found is None and (found := self.cache.known(key)) is not None:
             self._found[key] = found
         return found
+
+    def _design(self, family: Family) -> Design:
+        if family.name not in self._designs:
+            self._designs[family.name] = super()._design(family)
+        return self._designs[family.name]
+
+    def _library(self, routine: str) -> tuple[str | None, str]:
+        if routine not in self._libraries:
+            self._libraries[routine] = super()._library(routine)
+        return self._libraries[routine]
 
     def _width(self, target: str) -> int | None:
         if target not in self._widths:

@@ -68,19 +68,22 @@ def literal_lanes(text: str, includes: Mapping[str, str]) -> str:
     str
         File, line and the words; the empty text where there is none.
     """
-    return _found(text, tuple(_included(text, includes)))
+    for name, content in (("the source", text), *_included(text, includes)):
+        if found := _found(content):
+            return f"{name}, {found}"
+    return ""
 
 
 @functools.lru_cache(maxsize=256)
-def _found(text: str, included: tuple[tuple[str, str], ...]) -> str:
-    for name, content in (("the source", text), *included):
-        # What is left out keeps its lines.
-        code = _LEFT_OUT.sub(lambda it: re.sub(r"[^\n]", " ", it[0]), content)
-        for shape, why in _SHAPES:
-            if found := shape.search(code):
-                line = code.count("\n", 0, found.start()) + 1
-                words = " ".join(content[found.start() : found.end()].split())
-                return f"{name}, line {line}: {why}: {words}"
+def _found(content: str) -> str:
+    """Say where one file has a literal lane count; hundreds of members include the same files."""
+    # What is left out keeps its lines.
+    code = _LEFT_OUT.sub(lambda it: re.sub(r"[^\n]", " ", it[0]), content)
+    for shape, why in _SHAPES:
+        if found := shape.search(code):
+            line = code.count("\n", 0, found.start()) + 1
+            words = " ".join(content[found.start() : found.end()].split())
+            return f"line {line}: {why}: {words}"
     return ""
 
 

@@ -1,7 +1,8 @@
 """Where a design's host code launches a kernel, and with which block.
 
 The code is read and folded, never run: a block that is known for a member whatever the
-problem, is known here. Called where units are made.
+problem, is known here. Whoever makes units by the hundred keeps what was found, for members of
+many families are launched alike. Called where units are made.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import attrs
 from xpu.adaptor import host_code
 from xpu.adaptor.folded import UNKNOWN, LaunchValue, Parameters, alternatives, is_known, joined
 from xpu.adaptor.folding import Folder
+from xpu.adaptor.likeness import likeness, likeness_of_owner
 from xpu.model import Constant
 from xpu.spec import Design, KernelSource, Launch, Preparation
 
@@ -32,28 +34,55 @@ class FoundSite:
     has_block: bool = True
 
 
+FoundSites = dict[Any, tuple[FoundSite, ...]]
+"""What was found, by the class and the attributes of what launches and by what it is given.
+
+Good as long as modules of plugins, and objects in attributes, stay as they are: for a batch."""
+
 RECORDED: Final = frozenset({"splits"})
 """What rules record and a launch may read beside a member's parameters."""
 
 
 def member_sites(
-    design: Design, source: KernelSource, dialect: str, parameters: Mapping[str, int]
+    design: Design,
+    source: KernelSource,
+    dialect: str,
+    parameters: Mapping[str, int],
+    known: FoundSites | None = None,
 ) -> tuple[FoundSite, ...]:
     """Return where a member's kernel is launched.
 
-    `design` is as its family's constants make it, and the plugin's own object.
+    `design` is as its family's constants make it, and the plugin's own object. `known` is what
+    was found before, and is added to.
     """
     member = Parameters(parameters, RECORDED)
     if source.launch is not None:
-        return _sites(source.launch, design, member, UNKNOWN)
-    return _sites(design.launch, design, dialect, member, UNKNOWN)
+        return _known(known, source.launch, design, member, UNKNOWN)
+    return _known(known, design.launch, design, dialect, member, UNKNOWN)
 
 
 def preparation_sites(
-    preparation: Preparation, dialect: str, constants: Mapping[str, Constant]
+    preparation: Preparation,
+    dialect: str,
+    constants: Mapping[str, Constant],
+    known: FoundSites | None = None,
 ) -> tuple[FoundSite, ...]:
-    """Return where a preparing kernel is launched."""
-    return _sites(preparation.launch, preparation, dialect, UNKNOWN, constants)
+    """Return where a preparing kernel is launched; `known` as `member_sites` has it."""
+    return _known(known, preparation.launch, preparation, dialect, UNKNOWN, constants)
+
+
+def _known(
+    known: FoundSites | None, launch: Callable[..., Any], owner: object, *given: Any
+) -> tuple[FoundSite, ...]:
+    """Return the sites of a launch function, from what is known where they are there."""
+    if known is None:
+        return _sites(launch, owner, *given)
+    is_own = isinstance(launch, MethodType) and launch.__self__ is owner
+    function = likeness(getattr(launch, "__func__", launch) if is_own else launch)
+    key = (function, is_own, likeness_of_owner(owner), likeness(given))
+    if key not in known:
+        known[key] = _sites(launch, owner, *given)
+    return known[key]
 
 
 def _sites(launch: Callable[..., Any], owner: object, *given: Any) -> tuple[FoundSite, ...]:

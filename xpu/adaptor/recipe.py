@@ -45,6 +45,8 @@ def joined(
     failed = next((part for part in parts if isinstance(part, XpuBuildError)), None)
     if failed is not None or own is None or isinstance(own, XpuBuildError):
         return failed
+    if not staging:
+        return own
     before = [part for part in staging if isinstance(part, Built)]
     return attrs.evolve(own, staging=tuple(before)) if len(before) == len(staging) else None
 

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from xpu.adaptor.lane_literals import literal_lanes
-from xpu.adaptor.launch_sites import member_sites, preparation_sites
+from xpu.adaptor.launch_sites import FoundSites, member_sites, preparation_sites
 from xpu.adaptor.pinning import pinned_block, sites_of, wave_of
 from xpu.errors import XpuBuildError
 from xpu.model import PREPARATION, Constant, Declarations, Family, LaunchSite, Member
@@ -33,8 +33,11 @@ def member_unit(
     source: KernelSource,
     member: Member,
     wave_width: int | None = None,
+    known: FoundSites | None = None,
 ) -> KernelUnit:
     """Return the unit of one member, for a target whose waves are so many lanes wide.
+
+    `known` are launches that were found before; see `xpu.adaptor.launch_sites`.
 
     Raises
     ------
@@ -50,7 +53,7 @@ def member_unit(
         defines={**macros(family.constants), **macros(member.parameters)},
         arguments=design.arguments,
     )
-    found = member_sites(own, source, source.dialect, member.parameters)
+    found = member_sites(own, source, source.dialect, member.parameters, known)
     key = f"families.{family.name}.members.{member.name}"
     sites = sites_of(found, key, member.parameters, has_waves=wave_width is not None)
     declared = family.declared.over(own.declared)
@@ -62,6 +65,7 @@ def preparation_unit(
     source: KernelSource,
     preparation: Preparation | None = None,
     wave_width: int | None = None,
+    known: FoundSites | None = None,
 ) -> KernelUnit:
     """Return the unit of a design's weight preparation; raises as `member_unit` does."""
     constants = None if preparation is None else preparation.constants
@@ -74,7 +78,7 @@ def preparation_unit(
         includes=source.includes,
         defines=macros(_used(family, constants)),
     )
-    return _prepared(unit, family, preparation, source.dialect, wave_width)
+    return _prepared(unit, family, preparation, source.dialect, wave_width, known)
 
 
 def staging_unit(
@@ -83,6 +87,7 @@ def staging_unit(
     staging: Preparation,
     dialect: str,
     wave_width: int | None = None,
+    known: FoundSites | None = None,
 ) -> KernelUnit:
     """Return the unit of what runs before a member's launches; members of one source share it.
 
@@ -96,7 +101,7 @@ def staging_unit(
         includes=source.includes,
         defines=macros(_used(family, staging.constants)),
     )
-    return _prepared(unit, family, staging, dialect, wave_width)
+    return _prepared(unit, family, staging, dialect, wave_width, known)
 
 
 def _prepared(
@@ -105,11 +110,12 @@ def _prepared(
     preparation: Preparation | None,
     dialect: str,
     wave_width: int | None,
+    known: FoundSites | None,
 ) -> KernelUnit:
     if preparation is None:
         return unit
     own = bare(preparation)
-    found = preparation_sites(own, dialect, family.constants)
+    found = preparation_sites(own, dialect, family.constants, known)
     sites = sites_of(found, unit.kernel, {}, has_waves=wave_width is not None)
     return _declared(unit, sites, own.declared, {}, wave_width)
 
@@ -208,8 +214,6 @@ def _digest(text: str) -> str:
 
 
 def _hashed(parts: Iterable[str]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()
+    data = [part.encode() for part in parts]
+    framed = [len(each).to_bytes(8, "little") + each for each in data]
+    return hashlib.sha256(b"".join(framed)).hexdigest()

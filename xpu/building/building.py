@@ -6,7 +6,7 @@ built, and the cap counts the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -129,6 +129,8 @@ class Building:
         self._settings = settings
         self._cache = cache
         self._facts = facts
+        # By family: whatever is declared of it speaks of them for each target.
+        self._members: dict[str, Collection[Member]] = {}
 
     def steps(
         self, families: Iterable[Family], targets: Iterable[Target]
@@ -151,7 +153,7 @@ class Building:
             Nothing compiles for a target, which its compiler does not know.
         """
         adaptors: dict[str, BatchAdaptor] = {}
-        recipes: Recipes = {}
+        recipes = Recipes()
         try:
             for target, family in steps:
                 name = target.backend.name
@@ -204,16 +206,20 @@ class Building:
 
     def _named(self, family: Family, declared: Declarations, target: Target) -> Named:
         """Return what declarations of a family may name where a target is built."""
-        same = (it for it in self._settings.families.values() if it.design == family.design)
-        members = {member for it in (*same, family) for member in it.members}
         own = (it for it in declared.unlowered if it.backend == target.backend.name)
         targets = {name for each in own for name in each.targets}
         return Named(
             tuple(self._registry.backends),
             target.backend.dialect,
-            tuple(members),
+            self._members_of_design(family),
             {name for name in targets if attrs.evolve(target, name=name).is_unknown},
         )
+
+    def _members_of_design(self, family: Family) -> Collection[Member]:
+        if family.name not in self._members:
+            same = (it for it in self._settings.families.values() if it.design == family.design)
+            self._members[family.name] = {each for it in (*same, family) for each in it.members}
+        return self._members[family.name]
 
     def _ruled_out(self, family: Family, dialect: str) -> tuple[Verdict, ...]:
         """Return what the facts rule out, launched on a problem as small as the design takes."""

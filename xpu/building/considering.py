@@ -12,7 +12,7 @@ import attrs
 from xpu.adaptor import Built, Called
 from xpu.filter import ShapeFilter
 from xpu.model import Family, KernelFacts, Member, Problem, ShapeCandidate, Verdict
-from xpu.registry import Registry
+from xpu.registry import Registry, staging_of
 from xpu.spec import Launch, Preparation
 
 
@@ -33,10 +33,11 @@ def before_launches(
     problem: Problem,
 ) -> list[Before]:
     """Return what runs before each launch of a member, in order."""
-    staging = registry.staging_for(family, dialect, parameters)
+    design = registry.design_of(family)
+    staging = staging_of(design, dialect, parameters)
     if not staging:
         return []
-    shapes = registry.design_of(family).shapes(problem, family.constants)
+    shapes = design.shapes(problem, family.constants)
     return [
         Before(each, raw, each.launch(dialect, raw, family.constants))
         for each in staging

@@ -182,6 +182,8 @@ def cell(value: Any) -> str:
 
 def visible(text: str) -> str:
     """Escape what a terminal would act on; line breaks stay."""
+    if text.isprintable():
+        return text
     return "".join(
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
         for char in text

@@ -1,5 +1,6 @@
 """Frozen classes that every other room shares. No I/O, no vendor, no policy."""
 
+from xpu.model._facts import frozen_mapping
 from xpu.model.calibration import FIGURES, Calibration, CalibrationKey
 from xpu.model.candidate import ShapeCandidate
 from xpu.model.declarations import LOWERING_GATES, Declarations, Gate, Unbounded, Unlowered, Value
@@ -60,5 +61,6 @@ __all__ = [
     "Unlowered",
     "Value",
     "Verdict",
+    "frozen_mapping",
     "nearest",
 ]

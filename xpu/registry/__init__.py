@@ -10,7 +10,14 @@ from xpu.registry.guard import Owner, bare, blaming, fault_of, guarded, owner_of
 from xpu.registry.made_of import is_edited, made_of
 from xpu.registry.read_by import read_by
 from xpu.registry.registry import Registry
-from xpu.registry.serving import arithmetic_of, routes_in, speaks, turned_away, why_not
+from xpu.registry.serving import (
+    arithmetic_of,
+    routes_in,
+    speaks,
+    staging_of,
+    turned_away,
+    why_not,
+)
 
 __all__ = [
     "Owner",
@@ -28,6 +35,7 @@ __all__ = [
     "read_by",
     "routes_in",
     "speaks",
+    "staging_of",
     "turned_away",
     "why_not",
 ]

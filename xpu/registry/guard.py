@@ -89,9 +89,15 @@ class _StandIn:
         why = broken_promise(self._xpu_item, name, given, value)
         if why:
             raise fault_of(self, shown, why)
-        if isinstance(value, tuple | list) and any(isinstance(each, _KINDS) for each in value):
+        if isinstance(value, tuple | list) and any(_is_kind(each.__class__) for each in value):
             return tuple(guarded(each, self._xpu_owner) for each in value)
-        return guarded(value, self._xpu_owner) if isinstance(value, _KINDS) else value
+        return guarded(value, self._xpu_owner) if _is_kind(value.__class__) else value
+
+
+@functools.lru_cache(maxsize=256)
+def _is_kind(cls: type) -> bool:
+    """Whether what is of a class gets a stand-in; asked of each thing that a plugin gives."""
+    return issubclass(cls, _KINDS)
 
 
 def guarded(item: T, owner: Owner | None) -> T:

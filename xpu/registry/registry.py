@@ -7,7 +7,7 @@ name contributes nothing and is a ``conflict`` that names both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -21,7 +21,7 @@ from xpu.registry.contribution import Contribution, Found, collect, log
 from xpu.registry.guard import Owner, guarded
 from xpu.registry.made_of import note_loaded
 from xpu.spec.backend import Backend
-from xpu.spec.design import Design, KernelSource, Launch, Preparation
+from xpu.spec.design import Design, KernelSource, Launch
 from xpu.spec.probe import Probe
 from xpu.spec.source import ProblemSource
 
@@ -159,13 +159,6 @@ class Registry:
             added = self.kernel_sources.get((design, dialect))
             return None if added is None else added.preparation
         return own.preparation.source(dialect)
-
-    def staging_for(
-        self, family: Family, dialect: str, member: Mapping[str, int]
-    ) -> Sequence[Preparation]:
-        """Return what runs before a member's launches, by a source of the design's own."""
-        own = self.design_of(family)
-        return own.staging(dialect, member) if dialect in own.dialects() else ()
 
     def launch_for(
         self, family: Family, dialect: str, member: Mapping[str, int], problem: Problem

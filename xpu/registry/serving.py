@@ -7,10 +7,12 @@ the command line ask here before anything is built.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 
 from xpu.expressions import Expression
 from xpu.model import Family, Problem, Route
 from xpu.registry.registry import Registry
+from xpu.spec.design import Design, Preparation
 
 
 def why_not(registry: Registry, family: Family, problem: Problem) -> str:
@@ -46,6 +48,11 @@ def speaks(registry: Registry, family: Family, dialect: str) -> bool:
     own = registry.design(family.design).dialects()
     has_source = dialect in own or (family.design, dialect) in registry.kernel_sources
     return has_source and bool(family.for_dialect(dialect))
+
+
+def staging_of(design: Design, dialect: str, member: Mapping[str, int]) -> Sequence[Preparation]:
+    """Return what runs before a member's launches, by a source of the design's own."""
+    return design.staging(dialect, member) if dialect in design.dialects() else ()
 
 
 def routes_in(registry: Registry, family: Family, dialect: str) -> tuple[Route, ...]:

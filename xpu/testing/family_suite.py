@@ -14,6 +14,7 @@ import pytest
 
 from xpu.adaptor.units import macros
 from xpu.model import Problem
+from xpu.registry import staging_of
 from xpu.spec import KernelSource, Launch, host_dtype
 from xpu.spec.elements import BFLOAT16
 from xpu.testing.family_cases import Case, Cases
@@ -238,7 +239,7 @@ class DesignTests(FamilyFixtures):
             if not member.speaks(dialect):
                 continue
             shapes = case.design.shapes(problem, case.family.constants)
-            before = cases.registry.staging_for(case.family, dialect, member.parameters)
+            before = staging_of(case.design, dialect, member.parameters)
             names = [each.argument for each in before]
             assert len(set(names)) == len(names), f"{member.name}: staged twice: {names}"
             assert set(names) <= set(read), f"{member.name}: what is staged is only read: {names}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from xpu.adaptor.units import member_unit, preparation_unit, staging_unit
 from xpu.model import Family
 from xpu.orchestrator import settings_for
-from xpu.registry import Registry, default_registry
+from xpu.registry import Registry, default_registry, staging_of
 from xpu.spec import CalibrationDesign, KernelUnit
 
 
@@ -33,16 +33,16 @@ def _of_families(registry: Registry, dialect: str) -> Iterator[KernelUnit]:
         source = registry.source_for(family.design, dialect)
         if source is None or family.routes:
             continue
+        design = registry.design_of(family)
         for member in family.members:
             if not member.dialects or dialect in member.dialects:
                 if source.routine is None:
-                    yield member_unit(family, registry.design_of(family), source, member)
-                for staging in registry.staging_for(family, dialect, member.parameters):
+                    yield member_unit(family, design, source, member)
+                for staging in staging_of(design, dialect, member.parameters):
                     yield staging_unit(family, member, staging, dialect)
         preparation = registry.preparation_for(family.design, dialect)
         if preparation is not None:
-            own = registry.design_of(family).preparation
-            yield preparation_unit(family, preparation, own)
+            yield preparation_unit(family, preparation, design.preparation)
 
 
 def _of_calibrations(registry: Registry, dialect: str) -> Iterator[KernelUnit]:

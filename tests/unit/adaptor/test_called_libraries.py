@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from xpu.adaptor import Adaptor, BuildCache, Built, Called
+from xpu.adaptor import Adaptor, BatchAdaptor, BuildCache, Built, Called
 from xpu.errors import XpuBuildError
 from xpu.model import Family, KernelFacts, Member
 from xpu.registry import Registry
@@ -205,3 +205,24 @@ def test_a_recall_knows_what_is_built_and_what_is_not(make, source):
     found = later.recall(FAMILY, MEMBERS, "here")
     assert [found[name].code_hash for name in "ab"] == [built[name].code_hash for name in "ab"]
     assert later.compiler.made == []
+
+
+@pytest.mark.parametrize("version", ["1.2", None])
+def test_a_batch_looks_for_a_library_once_and_makes_the_same(make, tmp_path, version):
+    class Counting(Libraries):
+        asked = 0
+
+        def library(self, routine):
+            self.asked += 1
+            return super().library(routine)
+
+    backend = Counting(version)
+    registry = Registry(designs={"staged": Staged(CALLED, *STAGES)})
+    batch = BatchAdaptor(backend, registry, BuildCache(tmp_path))
+    first, second = (batch.build(FAMILY, MEMBERS, target) for target in ("here", "there"))
+    assert backend.asked == 1
+    assert {name: attrs.evolve(each, staging=()) for name, each in second.items()} == {
+        name: attrs.evolve(each, staging=())
+        for name, each in make(version=version).build(FAMILY, MEMBERS, "there").items()
+    }
+    assert first["a"].missing == second["b"].missing

@@ -10,6 +10,7 @@ from itertools import pairwise
 import attrs
 import pytest
 
+from xpu.adaptor.folding import Folder
 from xpu.adaptor.launch_sites import FoundSite, member_sites, preparation_sites
 from xpu.model import Problem
 from xpu.spec import Design, KernelSource, Launch, Preparation
@@ -48,6 +49,25 @@ def of(launch, **parameters):
     found = member_sites(cls(), SIMT, "simt", parameters)
     assert all(site.where.startswith("tests/unit/adaptor/test_launch_sites.py:") for site in found)
     return [(int(site.where.partition(":")[2]) - first, site.threads) for site in found]
+
+
+def test_what_is_known_is_not_folded_again(monkeypatch):
+    class Wide(Base):
+        def __init__(self, waves):
+            self.waves = waves
+
+    known = {}
+    first = member_sites(Wide(2), SIMT, "simt", {"rows": 1}, known)
+    assert [site.threads for site in first] == [64]
+    others = [
+        member_sites(Wide(4), SIMT, "simt", {"rows": 1}, known),
+        member_sites(Wide(2), SIMT, "c", {"rows": 1}, known),
+        member_sites(Wide(2), attrs.evolve(SIMT, launch=helper), "simt", {"threads": 7}, known),
+        member_sites(Wide(2), attrs.evolve(SIMT, launch=helper), "simt", {"threads": 9}, known),
+    ]
+    assert [site.threads for sites in others for site in sites] == [128, None, 7, 9]
+    monkeypatch.setattr(Folder, "fold", None)
+    assert member_sites(Wide(2), SIMT, "simt", {"rows": 1}, known) is first
 
 
 def test_a_method_of_the_design_and_an_attribute_are_followed():
