@@ -6,11 +6,11 @@ stands above it.
 
 from xpu.building.building import (
     Building,
-    FamilyBuild,
     check_dialects,
     chosen_families,
     write_bundle,
 )
+from xpu.building.family_build import FamilyBuild
 from xpu.building.startup import availability_of, pick_backend, settings_for
 from xpu.building.targets import Target, targets_of
 

@@ -13,8 +13,9 @@ import attrs
 
 from xpu.adaptor import BatchAdaptor, BuildCache, Built, Called
 from xpu.adaptor.batch import Recipes
-from xpu.adaptor.gates import Finding, Named, Subject, findings
+from xpu.adaptor.gates import Named, Subject, findings
 from xpu.building.considering import considered
+from xpu.building.family_build import FamilyBuild
 from xpu.building.targets import Target
 from xpu.bundle import BundleWriter
 from xpu.errors import XpuBuildError, XpuConfigError
@@ -26,41 +27,6 @@ from xpu.settings import Settings, written
 _SMALLEST: Final = tuple(1 << power for power in range(17))
 """Sizes that are tried for a problem that a design takes: what the smallest of them rules out
 every problem does, for needs grow with sizes."""
-
-
-@attrs.frozen
-class FamilyBuild:
-    """One family built for one target.
-
-    Attributes
-    ----------
-    members
-        What became of each that was to be built.
-    pruned
-        Those that the facts rule out, with rule, need and limit.
-    capped
-        Names of those past the family's cap.
-    preparation
-        The weight preparation, or why it does not compile; None when there is none.
-    sources
-        Kernels with the keys of their sources, as a bundle takes them.
-    findings
-        What the gates found, tracked or not.
-    """
-
-    family: Family
-    target: Target
-    members: Mapping[str, Built | Called | XpuBuildError]
-    pruned: tuple[Verdict, ...] = ()
-    capped: tuple[str, ...] = ()
-    preparation: Built | XpuBuildError | None = None
-    sources: tuple[tuple[str, Built], ...] = ()
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a gate found what no declaration tracks."""
-        return any(not finding.item for finding in self.findings)
 
 
 def chosen_families(settings: Settings, names: Sequence[str]) -> list[Family]:

@@ -1,7 +1,8 @@
 """The way into XPU for a program: filter, choice and compiled member behind one `bind`."""
 
-from xpu.building.building import Building, FamilyBuild, chosen_families, write_bundle
+from xpu.building.building import Building, chosen_families, write_bundle
 from xpu.building.considering import considered, launch_parameters
+from xpu.building.family_build import FamilyBuild
 from xpu.building.startup import availability_of, pick_backend, settings_for
 from xpu.building.targets import Target, targets_of
 from xpu.orchestrator.bound import BoundKernel
