@@ -8,7 +8,7 @@ but through the store.
 from xpu.choice.fault import MemberFault
 from xpu.choice.foreseen import foreseen
 from xpu.choice.kernel_trial import KernelTrial
-from xpu.choice.packing import Arm, Packer, Staging
+from xpu.choice.packing import Arm, On, Packer, Staging, on
 from xpu.choice.proofs import Proofs
 from xpu.choice.shape_choice import ShapeChoice
 from xpu.choice.trial import TrialProbe
@@ -19,6 +19,7 @@ __all__ = [
     "Arm",
     "KernelTrial",
     "MemberFault",
+    "On",
     "Packer",
     "Proofs",
     "ShapeChoice",
@@ -27,5 +28,6 @@ __all__ = [
     "TrialProbe",
     "Worker",
     "foreseen",
+    "on",
     "trial_job",
 ]

@@ -21,9 +21,10 @@ from xpu.spec import Device, DeviceArray, Launch
 _CAPTURED: Final[weakref.WeakKeyDictionary[Device, list[DeviceArray]]] = weakref.WeakKeyDictionary()
 """Memory that became part of a recording, kept for as long as the device."""
 
-_Before = tuple[Callable[[], None], int, DeviceArray]
+_Before = tuple[Any, int, DeviceArray]
 """What runs before a launch, the place of what it reads, and what it writes."""
-_Move = Callable[[Sequence[int]], None]
+On = Callable[[Sequence[int]], None]
+"""Makes a launch on other arrays, one address for each as packed."""
 
 
 @attrs.frozen
@@ -109,8 +110,8 @@ class Packer:
     ) -> Callable[[], None]:
         """Pack one launch. It keeps none of the buffers alive, only memory of its own.
 
-        It is a `MovableLaunch` where the device's launches are. `memory` is that of another
-        launch of this arm, that never runs beside it.
+        Where the device's launches can be moved, it can be made `on` others. `memory` is that of
+        another launch of this arm, that never runs beside it.
         """
         self.refuse_crooked(buffers)
         arm, device, taken = self._arm, self._device, list(buffers)
@@ -141,10 +142,7 @@ def _joined(before: Sequence[_Before], launch: Callable[[], None]) -> Callable[[
         if (value := getattr(launch, name, None)) is not None:
             setattr(made, name, value)
     if all(hasattr(each, "move") for each in (*stages, launch)):
-        moves = [
-            (cast("Any", stage).move, place, staged.address) for stage, place, staged in before
-        ]
-        made.move = _moving(moves, cast("Any", launch).move)  # which makes it a MovableLaunch
+        made.on = _moving(before, launch)
     return cast("Callable[[], None]", made)
 
 
@@ -166,23 +164,45 @@ def _in_turn(stages: Sequence[Callable[[], None]], launch: Callable[[], None]) -
     return call
 
 
-def _moving(moves: Sequence[tuple[_Move, int, int]], move_launch: _Move) -> _Move:
-    if len(moves) == 1:
-        [(move_stage, place, address)] = moves
+def on(launch: Any) -> On | None:
+    """Return what moves a packed launch to arrays and makes it, in as few calls as can be.
 
-        def move_two(addresses: Sequence[int]) -> None:
+    None where the device's launches cannot be moved (see `MovableLaunch`).
+    """
+    found: On | None = getattr(launch, "on", None)
+    move = getattr(launch, "move", None)
+    if found is not None or move is None:
+        return found
+
+    def moved(addresses: Sequence[int]) -> None:
+        move(addresses)
+        launch()
+
+    return moved
+
+
+def _moving(before: Sequence[_Before], launch: Any) -> On:
+    if len(before) > 1:
+
+        def all_on(addresses: Sequence[int]) -> None:
             moved = [*addresses]
-            move_stage((moved[place], address))
-            moved[place] = address
-            move_launch(moved)
+            for stage, place, staged in before:
+                stage.move((moved[place], staged.address))
+                stage()
+                moved[place] = staged.address
+            launch.move(moved)
+            launch()
 
-        return move_two
+        return all_on
+    [(stage, place, staged)] = before
+    move_stage, move_launch, address = stage.move, launch.move, staged.address
 
-    def move(addresses: Sequence[int]) -> None:
+    def two_on(addresses: Sequence[int]) -> None:
         moved = [*addresses]
-        for move_stage, place, address in moves:
-            move_stage((moved[place], address))
-            moved[place] = address
+        move_stage((moved[place], address))
+        stage()
+        moved[place] = address
         move_launch(moved)
+        launch()
 
-    return move
+    return two_on

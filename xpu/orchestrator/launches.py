@@ -15,16 +15,19 @@ from functools import partial
 from threading import get_ident
 from typing import Any, Final, cast
 
-from xpu.choice import Packer
-from xpu.spec import Device, DeviceArray, MovableLaunch
+from xpu.choice import On, Packer, on
+from xpu.spec import Device, DeviceArray
 
 _MOST_STREAMS: Final = 64
 """Streams of one thread for which launches are kept; past that all are packed anew. A key holds
 the stream object, so that its number does not become another's while its launches are kept."""
 
-Kept = tuple[MovableLaunch, Callable[[Sequence[int]], None], bool]
-"""A launch, its `move`, and whether to ask before each use if its stream is being captured."""
+Kept = tuple[On, bool, Any]
+"""A launch on other arrays, whether to ask before each use if its stream is being captured, and
+the launch as it was packed."""
 Free = list[Kept]
+Make = Callable[[Sequence[int], Any], None]
+"""Launches on arrays at some addresses, on a stream."""
 
 
 class Launches:
@@ -67,46 +70,54 @@ class Launches:
         found: Free = kept.setdefault(stream, [])
         return found
 
-    def make(self, addresses: Sequence[int], stream: Any) -> None:
-        """Launch on arrays at these addresses, with memory that is nobody else's meanwhile."""
-        try:
-            free = self._own.free[stream] if self._has_memory else self._free[stream]
-            kept = free.pop()
-        except (AttributeError, KeyError, IndexError):
-            self._make_first(addresses, stream)
-            return
-        launch, move, has_to_ask = kept
-        if has_to_ask and self._device.is_capturing(stream):
+    def making(self) -> Make:
+        """Return what launches, with memory that is nobody else's meanwhile.
+
+        A function that looks little up by name: that saves 0.1 us of each call.
+        """
+        own, shared, has_memory = self._own, self._free, self._has_memory
+        is_captured, make_first, packed = self._device.is_capturing, self._make_first, self._packed
+
+        def make(addresses: Sequence[int], stream: Any) -> None:
+            try:
+                free: Free = own.free[stream] if has_memory else shared[stream]
+                kept = free.pop()
+            except (AttributeError, KeyError, IndexError):
+                make_first(addresses, stream)
+                return
+            launch_on, has_to_ask, _ = kept
+            if has_to_ask and is_captured(stream):
+                free.append(kept)
+                packed(addresses, stream)()
+                return
+            launch_on(addresses)
             free.append(kept)
-            self._packed(addresses, stream)()
-            return
-        move(addresses)
-        launch()
-        free.append(kept)
+
+        return make
 
     def _make_first(self, addresses: Sequence[int], stream: Any) -> None:
-        launch = self._packed(addresses, stream)
+        launch: Any = self._packed(addresses, stream)
         launch()  # what was packed under capture keeps its memory, for the recording
         has_to_ask = self._has_memory and getattr(launch, "is_recordable", True)
         if not (has_to_ask and self._device.is_capturing(stream)):
-            self.free(stream).append((launch, launch.move, has_to_ask))
+            self.free(stream).append((cast("On", on(launch)), has_to_ask, launch))
 
     def kept(self, addresses: Sequence[int], stream: Any) -> Callable[[], None]:
-        """Pack what launches on arrays at these addresses for many times, as `make` does.
+        """Pack what launches on arrays at these addresses for many times.
 
         With memory it is for the thread that asks, and shares that of the thread's others on
-        the stream; in another thread, or under capture, it is `make`.
+        the stream; in another thread, or under capture, it does what `making` returns.
         """
         if not self._has_memory:
             return self._packed(addresses, stream)
-        free, make = self.free(stream), partial(self.make, addresses, stream)
+        free, make = self.free(stream), partial(self.making(), addresses, stream)
         if not free or not self._packer.shares_memory:
             return make
-        other, _, has_to_ask = free[-1]
+        _, has_to_ask, other = free[-1]
         owner, is_captured = get_ident(), self._device.is_capturing
         if has_to_ask and is_captured(stream):
             return make
-        packed = self._packer(self._arrays_at(addresses), stream, cast("Any", other).memory)
+        packed = self._packer(self._arrays_at(addresses), stream, other.memory)
 
         def launch() -> None:
             if get_ident() != owner or (has_to_ask and is_captured(stream)):
@@ -116,5 +127,5 @@ class Launches:
 
         return launch
 
-    def _packed(self, addresses: Sequence[int], stream: Any) -> MovableLaunch:
-        return cast("MovableLaunch", self._packer(self._arrays_at(addresses), stream))
+    def _packed(self, addresses: Sequence[int], stream: Any) -> Callable[[], None]:
+        return self._packer(self._arrays_at(addresses), stream)

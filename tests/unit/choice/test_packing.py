@@ -9,7 +9,7 @@ import attrs
 import pytest
 from recording_device import Recorder, array
 
-from xpu.choice import Arm, Packer, Staging
+from xpu.choice import Arm, Packer, Staging, on
 from xpu.errors import XpuLaunchException
 from xpu.spec import Launch
 
@@ -80,8 +80,7 @@ def test_a_staged_launch_moves_with_the_devices_and_keeps_its_memory() -> None:
     device = Recorder(moves=True)
     launch = Packer(device, CALLED)([array(64), array(128), array(36)], stream=5)
     for addresses in ([1000, 2000, 3000], [4000, 5000, 6000]):
-        launch.move(addresses)
-        launch()
+        on(launch)(addresses)
         assert device.launched == [
             ("other", (addresses[0], 4096), (4,)),
             ("stage", (addresses[1], 8192), (2, 3)),
@@ -90,7 +89,7 @@ def test_a_staged_launch_moves_with_the_devices_and_keeps_its_memory() -> None:
         device.launched.clear()
     assert launch.is_recordable
     assert device.alive() == [True] * 3
-    assert not hasattr(Packer(Recorder(), STAGED)([array(64), array(128), array(36)]), "move")
+    assert on(Packer(Recorder(), STAGED)([array(64), array(128), array(36)])) is None
 
 
 def test_what_comes_with_memory_and_what_must_be_aligned_is_told() -> None:

@@ -37,7 +37,7 @@ def staged(device):
 
 def test_memory_does_not_grow_with_the_arrays(device, launches):
     for turn in range(100):
-        launches.make([turn, 1000 + turn, 2000 + turn], None)
+        launches.making()([turn, 1000 + turn, 2000 + turn], None)
     assert staged(device) == [4096] * 100
     assert [taken for _, taken, _ in device.launched[1::2]] == [
         (turn, 4096, 2000 + turn) for turn in range(100)
@@ -50,22 +50,22 @@ def test_streams_share_no_memory_and_their_number_is_bounded(device, launches):
     streams = [object() for _ in range(10)]
     for _ in range(3):
         for stream in streams:
-            launches.make([1, 2, 3], stream)
+            launches.making()([1, 2, 3], stream)
     assert staged(device) == [4096 * (at + 1) for at in range(10)] * 3
     for _ in range(1000):
-        launches.make([1, 2, 3], object())
+        launches.making()([1, 2, 3], object())
     gc.collect()
     assert sum(device.alive()) <= 64
 
 
 def test_threads_share_no_memory_and_leave_none_behind(device, launches):
     # The default stream of each thread has the same number in all of them.
-    launches.make([1, 2, 3], 2)
+    launches.making()([1, 2, 3], 2)
     barrier = threading.Barrier(4)
 
     def work():
         for _ in range(50):
-            launches.make([1, 2, 3], 2)
+            launches.making()([1, 2, 3], 2)
         barrier.wait(10)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -82,13 +82,13 @@ def test_threads_share_no_memory_and_leave_none_behind(device, launches):
 def test_what_is_recorded_has_memory_of_its_own_for_as_long_as_the_device(is_first, launches):
     device = launches._device
     if not is_first:
-        launches.make([1, 2, 3], 7)
+        launches.making()([1, 2, 3], 7)
     device.is_recording = True
-    launches.make([4, 5, 6], 7)
-    launches.make([4, 5, 6], 7)
+    launches.making()([4, 5, 6], 7)
+    launches.making()([4, 5, 6], 7)
     device.is_recording = False
-    launches.make([7, 8, 9], 7)
-    launches.make([7, 8, 9], 7)
+    launches.making()([7, 8, 9], 7)
+    launches.making()([7, 8, 9], 7)
     used = staged(device)
     recorded, eager = used[-4:-2], used[-2:]
     assert len({*recorded, *eager}) == 3
@@ -101,24 +101,24 @@ def test_what_is_recorded_has_memory_of_its_own_for_as_long_as_the_device(is_fir
 
 def test_a_stream_that_cannot_be_recorded_is_not_asked(device, launches):
     for _ in range(3):
-        launches.make([1, 2, 3], "never recorded")
+        launches.making()([1, 2, 3], "never recorded")
     packed = len(device.asked)
-    launches.make([1, 2, 3], "never recorded")
+    launches.making()([1, 2, 3], "never recorded")
     assert len(device.asked) == packed
-    launches.make([1, 2, 3], 7)
-    launches.make([1, 2, 3], 7)
+    launches.making()([1, 2, 3], 7)
+    launches.making()([1, 2, 3], 7)
     assert device.asked[-1] == 7
 
 
 def test_a_launch_that_is_being_made_is_not_made_by_another(device, launches):
-    launches.make([1, 2, 3], None)
+    launches.making()([1, 2, 3], None)
 
     def meanwhile():
         device.meanwhile = None
-        launches.make([4, 5, 6], None)
+        launches.making()([4, 5, 6], None)
 
     device.meanwhile = meanwhile
-    launches.make([7, 8, 9], None)
+    launches.making()([7, 8, 9], None)
     assert [(name, taken[0]) for name, taken, _ in device.launched[2:]] == [
         *(("stage", 8), ("stage", 5), ("run", 4), ("run", 7))
     ]
@@ -127,12 +127,12 @@ def test_a_launch_that_is_being_made_is_not_made_by_another(device, launches):
 
 
 def test_what_is_kept_has_the_memory_of_its_thread(device, launches):
-    launches.make([1, 2, 3], None)
+    launches.making()([1, 2, 3], None)
     kept = [launches.kept([at, at + 1, at + 2], None) for at in (10, 20)]
     packed = device.packed
     for launch in (*kept, *kept):
         launch()
-    launches.make([30, 31, 32], None)
+    launches.making()([30, 31, 32], None)
     assert staged(device) == [4096] * 6
     assert [taken[0] for _, taken, _ in device.launched[1::2]] == [1, 10, 20, 10, 20, 30]
     assert device.packed == packed
@@ -144,7 +144,7 @@ def test_what_is_kept_has_the_memory_of_its_thread(device, launches):
 
 
 def test_what_is_kept_is_recorded_with_memory_of_its_own(device, launches):
-    launches.make([1, 2, 3], 7)
+    launches.making()([1, 2, 3], 7)
     launch = launches.kept([4, 5, 6], 7)
     launch()
     device.is_recording = True
@@ -179,7 +179,7 @@ def test_without_memory_what_is_kept_serves_all_threads(device):
 def test_a_library_keeps_its_memory_for_one_launch_at_a_time(device):
     library = Arm(None, "product", "hash", Launch(), (2, 5, 3))
     launches = Launches(device, Packer(device, library), lambda found: [*map(array, found)])
-    launches.make([1, 2, 3], None)
+    launches.making()([1, 2, 3], None)
     for launch in [launches.kept([at, 2, 3], None) for at in range(10)]:
         launch()
     assert len(device.allocated) == 1

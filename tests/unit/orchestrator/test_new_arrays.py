@@ -158,6 +158,23 @@ THREE = (
 )
 
 
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("is_of_one", [False, True], ids=["two inputs", "one"])
+def test_memory_exchanged_under_any_tensor_is_noticed(bound, array, place, is_of_one):
+    kernel = bound() if is_of_one else bound(arguments=THREE)
+    values = [Torchlike(array()) for _ in range(3)]
+    first, out = values[is_of_one], values[-1]
+    call = [first] if is_of_one else values[:-1]
+    for _ in range(ENOUGH):
+        kernel(*call, out=out)
+    assert len(kernel.calls.plans) == 1
+    values[place].array = array()
+    out.array[:] = np.nan
+    for _ in range(2):
+        kernel(*call, out=out)
+        np.testing.assert_array_equal(out.array, 2 * first.array)
+
+
 @KINDS
 @pytest.mark.parametrize("shift", [0, 7, -7])
 def test_a_result_that_overlaps_either_of_two_inputs_is_refused_afterwards(
