@@ -127,9 +127,7 @@ def _of_two(
     """Return the same for two inputs and the result, in a third of the time."""
     read_first, read_second, read_result = each
     first_step, second_step, step = steps
-    # What is a multiple of all steps, as nearly every array is, is seen in one look.
-    low = math.lcm(*steps) - 1
-    low = low if low & (low + 1) == 0 else -1
+    low = _low_bits(math.lcm(*steps))
     first_bytes, second_bytes, before = sizes[0], sizes[1], -sizes[2]
     prepared, turns = PreparedWeights, itertools.cycle(_NEW_GUARD)
 
@@ -158,3 +156,11 @@ def _of_two(
         return first, second, start
 
     return find
+
+
+def _low_bits(step: int) -> int:
+    """Return the bits that are 0 in each multiple of a step, and tell it; else all bits.
+
+    What is a multiple of every step, as nearly all arrays are, is then seen in one look.
+    """
+    return step - 1 if step & (step - 1) == 0 else -1
