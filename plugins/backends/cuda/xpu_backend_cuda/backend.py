@@ -81,8 +81,8 @@ class CudaBackend(Backend):
         return made
 
     def library(self, routine: str) -> str:
-        """Return name and version of the library that has a routine; see `blas.library`."""
-        from xpu_backend_cuda.blas import library
+        """Return name and version of the library that has a routine; see `cublaslt.library`."""
+        from xpu_backend_cuda.cublaslt import library
 
         return library(routine)
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 import attrs
 
 from xpu.errors import XpuBuildError, XpuLaunchException
-from xpu.spec import GEMM_NT_BF16, DeviceArray, LoadedKernel
+from xpu.spec import DeviceArray, LoadedKernel
 from xpu_backend_cuda.context import Context
-from xpu_backend_cuda.cublaslt import CublasLt, Heuristic, find_cublaslt
+from xpu_backend_cuda.cublaslt import CublasLt, Heuristic, find_cublaslt, library
 from xpu_backend_cuda.driver import checked
 from xpu_backend_cuda.launch import LEGACY_STREAM, stream_number
 
@@ -39,21 +39,6 @@ _WORKSPACE_BYTES: Final = 32 << 20
 recommends it for compute capability 9.0."""
 _ONE: Final = ctypes.c_float(1.0)
 _ZERO: Final = ctypes.c_float(0.0)
-
-
-def library(routine: str) -> str:
-    """Return name and version of the library that has a routine.
-
-    Raises
-    ------
-    XpuBuildError
-        There is no such routine, or the library is not here; the message says what to install.
-    """
-    if routine != GEMM_NT_BF16:
-        raise XpuBuildError(
-            f"backend 'cuda' offers no routine {routine!r} of a library; it has: {GEMM_NT_BF16}"
-        )
-    return f"cublaslt {find_cublaslt().version()}"
 
 
 @attrs.frozen(eq=False)

@@ -9,7 +9,8 @@ import ctypes
 import functools
 from typing import Any, Final
 
-from xpu.errors import XpuLaunchException
+from xpu.errors import XpuBuildError, XpuLaunchException
+from xpu.spec import GEMM_NT_BF16
 from xpu_backend_cuda.libraries import opened
 
 FIX: Final = "pip install 'xpu-orchestrator[cuda-blas]'"
@@ -126,3 +127,18 @@ def find_cublaslt() -> CublasLt:
         It is not there, or cannot be loaded.
     """
     return opened("cublasLt", "cuBLASLt", FIX, CublasLt)
+
+
+def library(routine: str) -> str:
+    """Return name and version of the library that has a routine.
+
+    Raises
+    ------
+    XpuBuildError
+        There is no such routine, or the library is not here; the message says what to install.
+    """
+    if routine != GEMM_NT_BF16:
+        raise XpuBuildError(
+            f"backend 'cuda' offers no routine {routine!r} of a library; it has: {GEMM_NT_BF16}"
+        )
+    return f"cublaslt {find_cublaslt().version()}"

@@ -121,7 +121,8 @@ class FakeLt(cublaslt.CublasLt):
 @pytest.fixture
 def lt(fake, monkeypatch) -> FakeLt:
     made = FakeLt(fake)
-    monkeypatch.setattr(blas, "find_cublaslt", lambda: made)
+    for each in (blas, cublaslt):
+        monkeypatch.setattr(each, "find_cublaslt", lambda: made)
     return made
 
 
