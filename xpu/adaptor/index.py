@@ -3,6 +3,9 @@
 It saves reading each code object and each manifest, and nothing rests on it: an entry counts as
 long as both files are of the size and the times that they had when they were read and found whole.
 Whoever loads code verifies it by its hash.
+
+Buffers, operations and launches of a build are those of many others: each list of them stands in
+the file once, and is made into records once.
 """
 
 from __future__ import annotations
@@ -11,14 +14,17 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from xpu.adaptor.manifest_file import manifest_from_document, manifest_to_document
+from xpu.adaptor.manifest_file import Records, manifest_from_document, manifest_to_document
 from xpu.errors import XpuBuildError
 from xpu.model import Manifest
 
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
+_SHARED: Final = ("buffers", "operations", "launch_sites")
+"""Lists of a manifest; builds have the number of each in the file's ``lists``."""
 
 
 class BuildIndex:
@@ -28,6 +34,7 @@ class BuildIndex:
         self._file = file
         self._known: dict[str, Any] | None = None
         self._fresh: dict[str, Any] = {}
+        self._records: Records = {}
 
     def find(self, key: str, *files: Path | str) -> Manifest | None:
         """Return the manifest of a build whose files are as they were; None otherwise."""
@@ -37,7 +44,7 @@ class BuildIndex:
         if entry is None or entry[0] != _states(files):
             return None
         try:
-            return manifest_from_document(entry[1], str(files[0]))
+            return manifest_from_document(entry[1], str(files[0]), self._records)
         except XpuBuildError:
             return None
 
@@ -55,7 +62,7 @@ class BuildIndex:
         entries = {**_read(self._file), **self._fresh}
         self._known = entries
         self._fresh = {}
-        document = {"schema": _SCHEMA, "builds": entries}
+        document = {"schema": _SCHEMA, **_packed(entries)}
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False) as fresh:
@@ -66,13 +73,34 @@ class BuildIndex:
 def _read(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_bytes())
-        builds = document["builds"] if document["schema"] == _SCHEMA else {}
-    except (OSError, ValueError, KeyError, TypeError):
+        return _unpacked(document) if document["schema"] == _SCHEMA else {}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return {}
-    is_right = isinstance(builds, dict) and all(
-        isinstance(entry, list) and len(entry) == 2 for entry in builds.values()
-    )
-    return builds if is_right else {}
+
+
+def _packed(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return entries with the numbers of their lists, and the lists."""
+    numbers: dict[str, int] = {}
+    builds = {
+        key: [states, {name: _number(numbers, name, value) for name, value in manifest.items()}]
+        for key, (states, manifest) in entries.items()
+    }
+    return {"lists": list(map(json.loads, numbers)), "builds": builds}
+
+
+def _number(numbers: dict[str, int], name: str, value: Any) -> Any:
+    if name not in _SHARED:
+        return value
+    return numbers.setdefault(json.dumps(value), len(numbers))
+
+
+def _unpacked(document: dict[str, Any]) -> dict[str, Any]:
+    """Return what was packed; builds with equal lists have the same one."""
+    lists, builds = document["lists"], document["builds"]
+    for _states, manifest in builds.values():
+        for name in _SHARED:
+            manifest[name] = lists[manifest[name]]
+    return dict(builds)
 
 
 def _states(files: tuple[Path | str, ...]) -> list[list[int] | None]:

@@ -12,6 +12,10 @@ from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, LaunchSite, Ma
 
 Record = TypeVar("Record")
 
+Records = dict[tuple[int, type], Any]
+"""Records that were made of a list, by its number and their kind, with the list: while it is kept
+no other has its number."""
+
 
 def manifest_to_toml(manifest: Manifest) -> str:
     """Write a manifest; an absent fact stays absent, it is never written as 0."""
@@ -56,8 +60,14 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
     return manifest_from_document(document, where)
 
 
-def manifest_from_document(document: dict[str, Any], where: str) -> Manifest:
-    """Make a manifest of what `manifest_to_document` gives; raises as `manifest_from_toml`."""
+def manifest_from_document(
+    document: dict[str, Any], where: str, made: Records | None = None
+) -> Manifest:
+    """Make a manifest of what `manifest_to_document` gives; raises as `manifest_from_toml`.
+
+    Lists that `made` has records of are not looked through again; it is added to.
+    """
+    made = {} if made is None else made
     try:
         schema = document["schema"]
         if schema != MANIFEST_SCHEMA:
@@ -72,10 +82,10 @@ def manifest_from_document(document: dict[str, Any], where: str) -> Manifest:
             compiler=document["compiler"],
             entry=document["entry"],
             footprint=_record(KernelFacts, "footprint", document["footprint"]),
-            buffers=_records(BufferAccess, "buffers", document["buffers"]),
-            operations=_records(Operation, "operations", document["operations"]),
+            buffers=_records(BufferAccess, "buffers", document["buffers"], made),
+            operations=_records(Operation, "operations", document["operations"], made),
             max_threads=document.get("max_threads"),
-            launch_sites=_records(LaunchSite, "launch_sites", document["launch_sites"]),
+            launch_sites=_records(LaunchSite, "launch_sites", document["launch_sites"], made),
             schema=schema,
         )
     except KeyError as missing:
@@ -85,10 +95,15 @@ def manifest_from_document(document: dict[str, Any], where: str) -> Manifest:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
 
 
-def _records(kind: type[Record], key: str, tables: object) -> tuple[Record, ...]:
+def _records(kind: type[Record], key: str, tables: object, made: Records) -> tuple[Record, ...]:
+    if (id(tables), kind) in made:
+        known: tuple[Record, ...] = made[id(tables), kind][1]
+        return known
     if not isinstance(tables, list):
         raise XpuConfigError(f"{key} is a list of tables, not {tables!r}")
-    return tuple([_record(kind, key, table) for table in tables])
+    records = tuple([_record(kind, key, table) for table in tables])
+    made[id(tables), kind] = (tables, records)
+    return records
 
 
 def _record(kind: type[Record], key: str, table: object) -> Record:

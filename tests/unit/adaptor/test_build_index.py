@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+import attrs
 import pytest
 
 from xpu.adaptor import BuildCache
@@ -77,14 +78,35 @@ def test_two_processes_add_to_one_index(tmp_path, kept):
     assert later.find("one", kept) == later.find("two", kept) == MANIFEST
 
 
+def test_what_builds_have_in_common_stands_in_the_index_once(tmp_path, kept):
+    file = tmp_path / "index.json"
+    index = BuildIndex(file)
+    other = attrs.evolve(MANIFEST, kernel="f.b", operations=(), buffers=())
+    manifests = {"one": MANIFEST, "two": attrs.evolve(MANIFEST, kernel="f.c"), "three": other}
+    for key, manifest in manifests.items():
+        index.note(key, manifest, kept)
+    index.save()
+    assert file.read_text().count("dp4a") == file.read_text().count("host.py:1") == 1
+    later = BuildIndex(file)
+    found = {key: later.find(key, kept) for key in manifests}
+    assert found == manifests
+    assert found["one"].operations is found["two"].operations
+    later.note("four", other, kept)
+    later.save()
+    assert {key: later.find(key, kept) for key in found} == found
+    assert later.find("four", kept) == other
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         lambda text: "",
         lambda text: text[:-9],
         lambda text: "[]",
-        lambda text: json.dumps({"schema": 1, "builds": {KEY: 3}}),
+        lambda text: json.dumps({"schema": 2, "lists": [], "builds": {KEY: 3}}),
         lambda text: json.dumps({**json.loads(text), "schema": 99}),
+        lambda text: json.dumps({**json.loads(text), "lists": []}),
+        lambda text: json.dumps({**json.loads(text), "lists": [3, 3, 3]}),
         lambda text: text.replace('"kernel"', '"colonel"'),
     ],
 )
