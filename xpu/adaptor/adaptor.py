@@ -233,27 +233,26 @@ class Adaptor:
     def made(self, units: Sequence[KernelUnit], target: str) -> list[Built | XpuBuildError]:
         """Build units; one that fails is an error in its place."""
         keys = [self.key(unit, target) for unit in units]
-        results = [self._known(key, unit) for key, unit in zip(keys, units, strict=True)]
-        # What several members share is compiled once.
-        missing = [
-            index
-            for index, result in enumerate(results)
-            if result is None and keys.index(keys[index]) == index
-        ]
+        # What several members share is looked up, and compiled, once.
+        wanted: dict[str, KernelUnit] = {}
+        for key, unit in zip(keys, units, strict=True):
+            wanted.setdefault(key, unit)
+        results = {key: self._known(key, unit) for key, unit in wanted.items()}
+        missing = [key for key, result in results.items() if result is None]
         if missing:
-            wanted = [units[index] for index in missing]
-            compiled = self.compiler.compile(wanted, target, deadline_s=self._deadline_s)
-            for index, code in zip(missing, compiled, strict=True):
+            compiled = self.compiler.compile(
+                [wanted[key] for key in missing], target, deadline_s=self._deadline_s
+            )
+            for key, code in zip(missing, compiled, strict=True):
                 if isinstance(code, XpuBuildError):
-                    results[index] = self._failed[keys[index]] = code
-                    self.cache.keep_failure(keys[index], str(code))
+                    results[key] = self._failed[key] = code
+                    self.cache.keep_failure(key, str(code))
                 else:
-                    results[index] = self._keep(keys[index], units[index], code, target)
-        made = [results[keys.index(key)] for key in keys]
+                    results[key] = self._keep(key, wanted[key], code, target)
         return [
             result if isinstance(result, XpuBuildError) else _under_its_name(result, unit)
-            for result, unit in zip(made, units, strict=True)
-            if result is not None
+            for key, unit in zip(keys, units, strict=True)
+            if (result := results[key]) is not None
         ]
 
     def _keep(self, key: str, unit: KernelUnit, code: CompiledCode, target: str) -> Built:
