@@ -4,7 +4,7 @@ Run it with ``python benchmarks/build_time.py``; XPU must be installed, and the 
 targets. Each round builds all members of a family with an empty cache, and then runs the same
 compiler processes alone, as many at once: the ratio of the two is what XPU adds. ``--all`` builds
 every family for every target (an hour on two cores where nothing is cached) and then once more, in
-a fresh process whose whole time counts.
+a fresh process whose whole time counts; with ``--targets`` and no target after it, that alone.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ def second_build(report: Report, rounds: int, cache: str | None) -> None:
     busy = (after[2] + after[3] - before[2] - before[3]) / rounds
     seconds = statistics.median(times)
     report.conditions["bytecode of XPU"] = (
-        "kept" if has_bytecode() else "not kept: each start compiles all modules, a third more time"
+        "kept"
+        if has_bytecode()
+        else "not kept: each start compiles all modules, which takes a quarter more"
     )
     report.add(
         what=f"everything again, {len(EVERYTHING)} targets",
