@@ -211,6 +211,11 @@ def test_every_member(
             errors = reference.errors(weight_format, rows, x, y)
             assert np.sqrt(np.mean(errors**2)) <= HALF_RMS
             assert errors.max() <= HALF_MAX
+    if is_tile:  # the emulator is fast enough to be used
+        given = matrices(weight_format, 64, 128, 512, rng)
+        start = time.perf_counter()
+        multiply(*given)
+        assert time.perf_counter() - start < 2.0
 
 
 def narrow() -> list[Any]:
@@ -404,15 +409,3 @@ def test_a_launch_asks_for_no_more_shared_memory_than_is_used(
         short = Launch(full.grid, full.block, full.dynamic_shared_bytes - 32)
         with pytest.raises(XpuLaunchException, match="out-of-bounds"):
             product(design, "q6_k", wave, numbers)(*given, short)
-
-
-def test_the_emulator_is_fast_enough_to_be_used(
-    product: Callable[..., Product], rng: np.random.Generator
-) -> None:
-    given = matrices("q4_k", 64, 128, 512, rng)
-    for _, design, weight_format, numbers in shipped():
-        if design == "qgemm_tile" and weight_format == "q4_k":
-            multiply = product(design, "q4_k", 32, numbers)
-            start = time.perf_counter()
-            multiply(*given)
-            assert time.perf_counter() - start < 2.0
