@@ -16,6 +16,7 @@ RUNS = "test_a_worker_process_runs_every_kernel_of_the_kit"
 SETS = "test_every_instruction_set_that_macros_allow_can_be_used"
 ALIGNED = "test_memory_is_aligned_as_kernels_in_c_are_promised"
 ARRAYS = "test_an_array_is_taken_without_a_copy"
+SWAPPED = "buffers and sizes swapped"
 
 FAULTS = {
     "misaligned": (
@@ -56,7 +57,7 @@ FAULTS = {
         {"test_a_fact_of_the_code_is_read_or_absent"},
         "leave it absent",
     ),
-    "buffers and sizes swapped": (
+    SWAPPED: (
         ("ctypes.byref(team), addresses, numbers", "ctypes.byref(team), numbers, addresses"),
         {RUNS},
         "ended by SIGSEGV",
@@ -100,7 +101,7 @@ def failures(page, tmp_path: Path):
     return run
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != SWAPPED])
 def test_the_kit_finds(fault: str, failures) -> None:
     change, expected, said = FAULTS[fault]
     found = failures(*change, expected)
@@ -118,5 +119,7 @@ def test_the_kit_finds_an_instruction_set_that_no_process_may_use(failures) -> N
 
 
 def test_a_kernel_that_ends_its_process_is_one_failure(failures) -> None:
-    change, expected, _ = FAULTS["buffers and sizes swapped"]
-    assert set(failures(*change, {"test_"})) == expected
+    change, expected, said = FAULTS[SWAPPED]
+    found = failures(*change, {"test_"})
+    assert set(found) == expected
+    assert said in "".join(found.values())
