@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -116,10 +117,14 @@ def _tiles_are_permitted() -> bool:
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compile a kernel for this machine, or for what `flags` say."""
+def compiled(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Compile a kernel for this machine, or for what `flags` say; each once, whoever asks."""
     command = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or "clang"
-    folder = tmp_path_factory.mktemp("kernels")
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(pytestconfig, "workerinput"):  # a worker of pytest-xdist: all share the session's
+        folder = folder.parent
+    folder /= "kquant-kernels"
+    folder.mkdir(exist_ok=True)
     refused = () if _tiles_are_permitted() else NO_TILES
 
     def compile_(
@@ -135,16 +140,17 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
         arguments = ["-O3", "-std=gnu11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
         arguments += [*flags, *(refused if "-march=native" in flags else ()), *defines]
         key = hashlib.sha256(repr((source.text, arguments)).encode()).hexdigest()[:16]
-        place = folder / key
-        if not place.exists():
-            place.mkdir()
-            files = {**source.includes, "kernel.c": source.text, "xpu_c.h": PRELUDE}
-            for name, text in files.items():
-                (place / name).write_text(text, "utf-8")
-            subprocess.run(
-                [command, *arguments, "kernel.c", "-o", "kernel.so"], cwd=place, check=True
-            )
-        return Kernel(place / "kernel.so")
+        library = folder / f"{key}.so"
+        if not library.exists():
+            with tempfile.TemporaryDirectory(dir=folder) as place:
+                files = {**source.includes, "kernel.c": source.text, "xpu_c.h": PRELUDE}
+                for name, text in files.items():
+                    Path(place, name).write_text(text, "utf-8")
+                subprocess.run(
+                    [command, *arguments, "kernel.c", "-o", "kernel.so"], cwd=place, check=True
+                )
+                Path(place, "kernel.so").replace(library)
+        return Kernel(library)
 
     return compile_
 
