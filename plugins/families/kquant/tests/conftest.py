@@ -117,14 +117,20 @@ def _tiles_are_permitted() -> bool:
 
 
 @pytest.fixture(scope="session")
-def compiled(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Compile a kernel for this machine, or for what `flags` say; each once, whoever asks."""
-    command = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or "clang"
+def kept(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where compiled kernels are kept for the session, by what they came from."""
     folder = tmp_path_factory.getbasetemp()
     if hasattr(pytestconfig, "workerinput"):  # a worker of pytest-xdist: all share the session's
         folder = folder.parent
     folder /= "kquant-kernels"
     folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def compiled(kept: Path) -> Compile:
+    """Compile a kernel for this machine, or for what `flags` say; each once, whoever asks."""
+    command = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or "clang"
     refused = () if _tiles_are_permitted() else NO_TILES
 
     def compile_(
@@ -140,9 +146,9 @@ def compiled(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFacto
         arguments = ["-O3", "-std=gnu11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
         arguments += [*flags, *(refused if "-march=native" in flags else ()), *defines]
         key = hashlib.sha256(repr((source.text, arguments)).encode()).hexdigest()[:16]
-        library = folder / f"{key}.so"
+        library = kept / f"{key}.so"
         if not library.exists():
-            with tempfile.TemporaryDirectory(dir=folder) as place:
+            with tempfile.TemporaryDirectory(dir=kept) as place:
                 files = {**source.includes, "kernel.c": source.text, "xpu_c.h": PRELUDE}
                 for name, text in files.items():
                     Path(place, name).write_text(text, "utf-8")

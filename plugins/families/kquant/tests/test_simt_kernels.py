@@ -6,6 +6,8 @@ end, a race or a missing barrier ends it with a fault.
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping
@@ -35,7 +37,7 @@ Constants = Mapping[str, str]
 
 
 class Machine:
-    """Compiles and launches; each unit once."""
+    """Compiles and launches; each unit once in a session."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,23 +48,27 @@ class Machine:
     def kernel(
         self, design: Design, part: str, constants: Constants, wave: int, member: Parameters
     ) -> Any:
-        key = (part, *constants.items(), wave, *member.items())
+        from_: Any = design.preparation if part == "prepare" else design
+        if part.startswith("stage"):
+            staged = {f"stage_{it.argument}": it for it in design.staging("simt", member)}
+            from_ = staged[part]
+        source = from_.source("simt")
+        given = member if part == design.name else {}
+        defines = {f"XPU_{name.upper()}": str(value) for name, value in given.items()}
+        defines |= {f"XPU_{name}_{value}".upper(): "1" for name, value in constants.items()}
+        if from_ is not design:  # of a member it is a parameter
+            defines["XPU_THREADS"] = str(_block_of(from_, constants))
+        key = (source.text, *defines.items(), wave)  # many members have one staging
         if key not in self._kernels:
-            from_: Any = design.preparation if part == "prepare" else design
-            if part.startswith("stage"):
-                staged = {f"stage_{it.argument}": it for it in design.staging("simt", member)}
-                from_ = staged[part]
-            source = from_.source("simt")
-            given = member if part == design.name else {}
-            defines = {f"XPU_{name.upper()}": str(value) for name, value in given.items()}
-            defines |= {f"XPU_{name}_{value}".upper(): "1" for name, value in constants.items()}
-            if from_ is not design:  # of a member it is a parameter
-                defines["XPU_THREADS"] = str(_block_of(from_, constants))
             unit = KernelUnit(part, "kernel", source.text, source.includes, defines)
-            [code] = self._compiler.compile([unit], f"wave{wave}", deadline_s=120)
-            assert isinstance(code, CompiledCode), code
-            path = self._folder / f"{len(self._kernels)}.so"
-            path.write_bytes(code.code)
+            name = hashlib.sha256(repr((key, source.includes)).encode()).hexdigest()
+            path = self._folder / f"simt-{name[:16]}.so"
+            if not path.exists():
+                [code] = self._compiler.compile([unit], f"wave{wave}", deadline_s=120)
+                assert isinstance(code, CompiledCode), code
+                with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                    file.write(code.code)
+                Path(file.name).replace(path)
             self._kernels[key] = self._backends[wave].open().load(path, "kernel")
         return self._kernels[key]
 
@@ -133,8 +139,8 @@ class Product:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    return Machine(tmp_path_factory.mktemp("simt"))
+def machine(kept: Path) -> Machine:
+    return Machine(kept)
 
 
 @pytest.fixture(scope="module")
