@@ -42,7 +42,9 @@ def buildable(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_surroundings(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Keep the user's settings, answers and overrides out of the tests, and the tests' out of them.
 
     Built code is kept for the whole session, and shared by its processes: compiling is most of
@@ -50,7 +52,7 @@ def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     """
     home = tmp_path_factory.mktemp("surroundings")
     shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if hasattr(pytestconfig, "workerinput"):  # the environment says so to runs within tests, too
         shared = shared.parent
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("XPU_")]:

@@ -31,25 +31,32 @@ class Suite:
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
-    def xpu_surroundings(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    def xpu_surroundings(
+        cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[None]:
         """Keep the user's settings and answers out of the tests, and the tests' out of them."""
-        with own_surroundings(tmp_path_factory.getbasetemp() / "xpu-testing", cls.environment):
+        place = tmp_path_factory.getbasetemp()
+        # Workers of pytest-xdist have a directory each in that of the session.
+        session = place.parent if hasattr(request.config, "workerinput") else place
+        with own_surroundings(place / "xpu-testing", cls.environment, session / "built"):
             yield
 
 
 @contextmanager
-def own_surroundings(place: Path, environment: Mapping[str, str]) -> Iterator[None]:
+def own_surroundings(
+    place: Path, environment: Mapping[str, str], built: Path | None = None
+) -> Iterator[None]:
     """Set the variables of a suite, and unset those with which a user steers the core.
 
-    A backend's own variables stay: whoever runs the tests may want them. Built code is kept at
-    `place` for the session, for compiling is most of what a test can cost.
+    A backend's own variables stay: whoever runs the tests may want them. Built code is kept in
+    `built` for the session, for compiling is most of what a test can cost.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name in _CORE_VARIABLES or name.startswith("XPU_SHAPE_"):
                 patch.delenv(name)
         if not os.environ.get("XPU_BUILD_CACHE"):
-            patch.setenv("XPU_BUILD_CACHE", str(place / "build"))
+            patch.setenv("XPU_BUILD_CACHE", str(built or place / "built"))
         patch.setenv("XDG_CONFIG_HOME", str(place / "config"))
         for name, value in environment.items():
             patch.setenv(name, value)
