@@ -51,6 +51,16 @@ class Opaque(Tensor):
     data_ptr = None
 
 
+class Addresses(list):
+    """Addresses of a launch that tell whether one was assigned."""
+
+    is_moved = False
+
+    def __setitem__(self, place, address):
+        self.is_moved = True
+        super().__setitem__(place, address)
+
+
 class CopyDevice(Device):
     """Its kernel doubles the first argument into the last one."""
 
@@ -82,23 +92,21 @@ class CopyDevice(Device):
     def launcher(self, kernel, launch, buffers, sizes, stream=None):
         self.packed += 1
         # Addresses only: a packed launch keeps nothing alive.
-        first, last = buffers[kernel.reads].address, buffers[kernel.writes].address
+        addresses = Addresses(buffer.address for buffer in buffers)
         floats = ctypes.c_float * sizes[0]
 
         def call():
             if self.fails:
                 raise XpuLaunchException("no scratch")
             self.streams.append(stream)
-            read, written = floats.from_address(first), floats.from_address(last)
+            self.moved += addresses.is_moved
+            addresses.is_moved = False
+            read = floats.from_address(addresses[kernel.reads])
+            written = floats.from_address(addresses[kernel.writes])
             np.multiply(np.asarray(read), 2, out=np.asarray(written))
 
-        def move(addresses):
-            nonlocal first, last
-            self.moved += 1
-            first, last = addresses[kernel.reads], addresses[kernel.writes]
-
         if self.moves:
-            call.move = move
+            call.addresses = addresses
         return call
 
     def synchronize(self):

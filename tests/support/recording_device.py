@@ -45,14 +45,11 @@ class Recorder:
             if self.meanwhile is not None:
                 self.meanwhile()
 
-        def move(others):
-            addresses[:] = others
-
         call.stream = stream
         if kernel.startswith("routine"):
             call.memory = (self.allocate(8),)
         if self.moves:
-            call.move = move
+            call.addresses = addresses
             call.is_recordable = stream != "never recorded"
         return call
 

@@ -7,12 +7,19 @@ caller's addresses in it, instead of packing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 
+class Items(Protocol):
+    """Numbers of which one at a time can be replaced, as in a list, an array, a memoryview."""
+
+    def __len__(self) -> int: ...
+
+    def __setitem__(self, place: int, number: int, /) -> None: ...
+
+
 class MovableLaunch(Protocol):
-    """A packed launch with a method `move`. One without it is packed anew for other arrays.
+    """A packed launch that has `addresses`. One without is packed anew for other arrays.
 
     A backend that offers it makes three promises. A call reads the addresses before it
     returns, so that the launch may be moved while the work is still queued, or recorded. The
@@ -23,19 +30,18 @@ class MovableLaunch(Protocol):
 
     Attributes
     ----------
+    addresses
+        Where its arrays begin, one for each buffer as packed. Assign an item to give the launch
+        another array from the next call on. The object stays the same for as long as the
+        launch. Nobody assigns while a call is under way, and nothing is checked.
     is_recordable
         Whether the stream that it was packed for can be captured at all (see
         `Device.is_capturing`); where it is False nobody asks before each launch. It may be
         left out, which means True.
     """
 
+    addresses: Items
     is_recordable: bool
 
     def __call__(self) -> None:
         """Make the launch."""
-
-    def move(self, addresses: Sequence[int]) -> None:
-        """Take other arrays from the next call on, one address for each as packed.
-
-        Nobody calls it while a call is under way, and it checks nothing.
-        """

@@ -92,6 +92,41 @@ def test_a_staged_launch_moves_with_the_devices_and_keeps_its_memory() -> None:
     assert on(Packer(Recorder(), STAGED)([array(64), array(128), array(36)])) is None
 
 
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("places", [(), (0,), (1,), (1, 0), (1, 1), (0, 1, 0)])
+def test_each_kernel_is_made_on_the_addresses_given_or_staged(places, count) -> None:
+    staging = tuple(attrs.evolve(STAGING, entry=f"{at}", place=p) for at, p in enumerate(places))
+    device = Recorder(moves=True)
+    arrays = [array(64 * (1 + at)) for at in range(count)]
+    launch = Packer(device, attrs.evolve(STAGED, staging=staging))(arrays)
+    for turn in (1, 2):
+        now = [1000 * turn + at for at in range(count)]
+        expected = []
+        on(launch)(tuple(now))
+        for at, place in enumerate(places):
+            expected.append((f"{at}", (now[place], 4096 * (1 + at)), (2, 3)))
+            now[place] = 4096 * (1 + at)
+        assert device.launched == [*expected, ("run", tuple(now), (2, 5, 3))]
+        device.launched.clear()
+
+
+@pytest.mark.parametrize("fixed", ["other", "stage", "routine gemm"])
+def test_a_staged_launch_of_which_one_cannot_be_moved_cannot_either(fixed) -> None:
+    device = Recorder(moves=True)
+    pack = device.launcher
+
+    def launcher(kernel, *rest):
+        launch = pack(kernel, *rest)
+        if kernel == fixed:
+            del launch.addresses
+        return launch
+
+    device.launcher = launcher
+    launch = Packer(device, CALLED)([array(64), array(128), array(36)])
+    assert on(launch) is None
+    launch()
+
+
 def test_what_comes_with_memory_and_what_must_be_aligned_is_told() -> None:
     arms = (STAGED, PLAIN, attrs.evolve(CALLED, staging=()))
     assert [Packer(Recorder(), arm).has_memory for arm in arms] == [True, False, True]

@@ -6,7 +6,7 @@ import ctypes
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xpu.errors import XpuLaunchException
 from xpu.spec import Device, DeviceArray, Launch, LoadedKernel, TimerTier
@@ -122,7 +122,7 @@ class CpuDevice(Device):
                 f"kernel {kernel.entry!r} was not loaded by this backend; nothing was launched"
             )
         # The layout of xpu_plan in runtime/pool.c.
-        words = _plan_type(5 + len(buffers) + len(sizes))(
+        words = _words(5 + len(buffers) + len(sizes))(
             kernel.address,
             kernel.scratch,
             kernel.phases,
@@ -131,13 +131,14 @@ class CpuDevice(Device):
             *[buffer.address for buffer in buffers],
             *sizes,
         )
-        plan, places = ctypes.byref(words), slice(5, 5 + len(buffers))
+        plan = ctypes.byref(words)
+        addresses = _words(len(buffers)).from_buffer(words, 5 * 8)  # past the first five
         run = self._pool.launch
-        cleared_bytes, result = buffers[-1].nbytes if launch.clears_result else 0, places.stop - 1
+        cleared_bytes = buffers[-1].nbytes if launch.clears_result else 0
 
         def call() -> None:
             if cleared_bytes:
-                ctypes.memset(words[result], 0, cleared_bytes)
+                ctypes.memset(addresses[-1], 0, cleared_bytes)
             if run(plan):
                 raise XpuLaunchException(
                     f"kernel {kernel.entry!r}: its scratch memory cannot be had for sizes "
@@ -145,7 +146,7 @@ class CpuDevice(Device):
                     "nothing was launched"
                 )
 
-        return _movable(call, words, places)
+        return _movable(call, addresses)
 
     def synchronize(self) -> None:
         """Return at once: a launch ends before its call does."""
@@ -170,19 +171,12 @@ def _address(library: ctypes.CDLL, symbol: str) -> int:
     return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
 
 
-def _movable(
-    call: Callable[[], None], words: ctypes.Array[ctypes.c_int64], places: slice
-) -> Callable[[], None]:
-    """Make a `MovableLaunch` of a launch whose addresses are at these places of its plan."""
-
-    def move(addresses: Sequence[int]) -> None:
-        words[places] = addresses  # type: ignore[call-overload]  # any sequence will do
-
-    made: Any = call  # a function with attributes: an object is called slower
-    made.move, made.is_recordable = move, False
-    return call
+def _movable(call: Any, addresses: ctypes.Array[ctypes.c_int64]) -> Callable[[], None]:
+    """Make a `MovableLaunch` of a function: an object with attributes is called slower."""
+    call.addresses, call.is_recordable = addresses, False
+    return cast("Callable[[], None]", call)
 
 
 @functools.cache
-def _plan_type(words: int) -> type[ctypes.Array[ctypes.c_int64]]:
-    return ctypes.c_int64 * words
+def _words(count: int) -> type[ctypes.Array[ctypes.c_int64]]:
+    return ctypes.c_int64 * count

@@ -110,10 +110,10 @@ class CudaRoutine(LoadedKernel):
         number, addresses = stream_number(stream), [buffer.address for buffer in buffers]
         told = {"stream": number, "is_recordable": number != LEGACY_STREAM}
         if 0 in sizes[:2]:
-            return _with(lambda: None, **told, memory=(), move=lambda _addresses: None)
+            return _with(lambda: None, **told, memory=(), addresses=addresses)
         laid = self._laid(tuple(sizes), addresses)
-        launch, move = self._call(laid, tuple(sizes), number)
-        return _with(launch, **told, memory=laid.memory, move=move)
+        launch = self._call(laid, tuple(sizes), number, addresses)
+        return _with(launch, **told, memory=laid.memory, addresses=addresses)
 
     def _laid(self, sizes: tuple[int, ...], addresses: Sequence[int]) -> _Laid:
         """Lay a call out, and rehearse it where its plan is new."""
@@ -128,25 +128,28 @@ class CudaRoutine(LoadedKernel):
         return _Laid(plan, alignments, arguments, memory)
 
     def _call(
-        self, laid: _Laid, sizes: tuple[int, ...], stream: int
-    ) -> tuple[Callable[[], None], Callable[[Sequence[int]], None]]:
-        """Return what makes the call, and what moves it to other arrays."""
+        self, laid: _Laid, sizes: tuple[int, ...], stream: int, addresses: list[int]
+    ) -> Callable[[], None]:
+        """Return what makes the call, on the arrays that are at `addresses` by then."""
         lt, entry, context = self._lt, self.entry, self.context
         matmul = lt.function("cublasLtMatmul")
         current, handle = context.cu.cuCtxGetCurrent, int(context.handle)
         queue = ctypes.c_void_p(stream)
-        given = (*laid.arguments, queue)
+        given, known = (*laid.arguments, queue), addresses.copy()
 
-        def move(addresses: Sequence[int]) -> None:
-            nonlocal laid, given
+        def move() -> None:
+            nonlocal laid, given, known
             if tuple(map(_alignment, addresses)) == laid.alignments:
                 for pointer, address in zip(laid.pointers, addresses, strict=True):
                     pointer.value = address
             else:  # another algorithm, it may be, and another workspace
-                laid = self._laid(sizes, addresses)
-                given = (*laid.arguments, queue)
+                found = self._laid(sizes, addresses)
+                given, laid = (*found.arguments, queue), found
+            known = addresses.copy()  # last: another thread may be calling, too
 
         def call() -> None:
+            if addresses != known:
+                move()
             # The library works on the context that is current, whatever its handle is of.
             if int(current()[1]) == handle:
                 status = matmul(*given)
@@ -156,7 +159,7 @@ class CudaRoutine(LoadedKernel):
             if status:
                 lt.checked(status, f"{entry} cannot be launched")
 
-        return call, move
+        return call
 
     def _arguments(
         self, plan: Plan, addresses: Sequence[int], memory: Sequence[DeviceArray]

@@ -19,8 +19,7 @@ DEFAULT_STREAMS: Final = frozenset({LEGACY_STREAM, 1, 2})
 
 Source: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of cuda.h.
 """
-_Words: TypeAlias = "array.array[int]"  # ctypes takes four times as long to change a word
-_Move = Callable[[Sequence[int]], None]
+_Words: TypeAlias = "array.array[int]"  # it takes numpy's integers, which ctypes does not
 
 
 def stream_number(stream: Any) -> int:
@@ -89,14 +88,14 @@ def packed(
     number = stream_number(stream)
     memory = _parameters(values, count)
     made: Any = _launch(context, kernel, arguments, number, memory)
-    move = _mover(memoryview(memory), count, len(buffers))
+    addresses = memoryview(memory)[count : count + len(buffers)]
     if launch.clears_result:
-        made, move = _cleared(context, buffers[-1], number, made, move)
+        made = _cleared(context, buffers[-1].nbytes, addresses, number, made)
     made.parameters = memory  # read at every call: it must stay
     made.stream = number  # a clock asks where its launches go
     # The legacy stream cannot be captured. The driver copies parameters when it is called.
     made.is_recordable = number != LEGACY_STREAM
-    made.move = move
+    made.addresses = addresses
     return cast("Callable[[], None]", made)
 
 
@@ -116,16 +115,20 @@ def _launch(
 
 
 def _cleared(
-    context: Context, result: DeviceArray, stream: int, launch: Callable[[], None], move: _Move
-) -> tuple[Any, _Move]:
-    """Put zeros in the result before each launch, in the same queue."""
-    address, nbytes = result.address, result.nbytes
+    context: Context,
+    nbytes: int,
+    addresses: memoryview[int],
+    stream: int,
+    launch: Callable[[], None],
+) -> Any:
+    """Put zeros in the result, the last array, before each launch, in the same queue."""
     cu_memset = context.cu.cuMemsetD8Async
     current, handle = context.cu.cuCtxGetCurrent, int(context.handle)
     # Another context's default stream would take the clearing, and not the launch.
     is_of_context = stream in DEFAULT_STREAMS
 
     def call() -> None:
+        address = addresses[-1]
         is_elsewhere = is_of_context and int(current()[1]) != handle
         # A stream that belongs to one context is refused in another.
         if is_elsewhere or cu_memset(address, 0, nbytes, stream)[0]:
@@ -135,40 +138,7 @@ def _cleared(
         else:
             launch()
 
-    def move_both(addresses: Sequence[int]) -> None:
-        nonlocal address
-        move(addresses)
-        address = addresses[-1]
-
-    return call, move_both
-
-
-def _mover(memory: memoryview[int], first: int, count: int) -> _Move:
-    """Return what puts other addresses among the parameters.
-
-    Of two arrays and of three it is written out: a slice or a loop takes four times as long.
-    """
-    places = range(first, first + count)
-    if count == 2:
-        one, two = places
-
-        def move_two(addresses: Sequence[int]) -> None:
-            memory[one], memory[two] = addresses
-
-        return move_two
-    if count == 3:
-        x, y, z = places
-
-        def move_three(addresses: Sequence[int]) -> None:
-            memory[x], memory[y], memory[z] = addresses
-
-        return move_three
-
-    def move(addresses: Sequence[int]) -> None:
-        for place, address in zip(places, addresses, strict=True):
-            memory[place] = address
-
-    return move
+    return call
 
 
 def _again(kernel: CudaKernel, arguments: tuple[Any, ...], code: Any) -> None:

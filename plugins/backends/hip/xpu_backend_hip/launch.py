@@ -19,8 +19,7 @@ DEFAULT_STREAMS: Final = frozenset({LEGACY_STREAM, 1, 2})
 
 Source: hipStreamLegacy and hipStreamPerThread of hip_runtime_api.h.
 """
-_Words: TypeAlias = "array.array[int]"  # ctypes takes four times as long to change a word
-_Move = Callable[[Sequence[int]], None]
+_Words: TypeAlias = "array.array[int]"  # it takes numpy's integers, which ctypes does not
 
 
 def stream_number(stream: Any) -> int:
@@ -89,9 +88,9 @@ def packed(
     number = stream_number(stream)
     memory = _parameters(values, count)
     made: Any = _launch(context, kernel, arguments, number, memory)
-    move = _mover(memoryview(memory), count, len(buffers))
+    addresses = memoryview(memory)[count : count + len(buffers)]
     if launch.clears_result:
-        made, move = _cleared(context, buffers[-1], number, made, move)
+        made = _cleared(context, buffers[-1].nbytes, addresses, number, made)
     if not context.is_only:
         made = _on_device(context, made)
     made.parameters = memory  # read at every call: it must stay
@@ -99,7 +98,7 @@ def packed(
     made.stream = number  # a clock asks where its launches go
     # The legacy stream cannot be captured. The runtime copies parameters when it is called.
     made.is_recordable = number != LEGACY_STREAM
-    made.move = move
+    made.addresses = addresses
     return cast("Callable[[], None]", made)
 
 
@@ -133,51 +132,22 @@ def _on_device(context: Context, launch: Callable[[], None]) -> Any:
 
 
 def _cleared(
-    context: Context, result: DeviceArray, stream: int, launch: Callable[[], None], move: _Move
-) -> tuple[Any, _Move]:
-    """Put zeros in the result before each launch, in the same queue."""
-    place, nbytes = c_void_p(result.address), c_size_t(result.nbytes)
-    zero, number = c_ubyte(0), c_void_p(stream)
+    context: Context,
+    nbytes: int,
+    addresses: memoryview[int],
+    stream: int,
+    launch: Callable[[], None],
+) -> Any:
+    """Put zeros in the result, the last array, before each launch, in the same queue."""
+    size, zero, number = c_size_t(nbytes), c_ubyte(0), c_void_p(stream)
     hip_memset = context.hip.memset
 
     def call() -> None:
-        if code := hip_memset(place, zero, nbytes, number):
+        if code := hip_memset(c_void_p(addresses[-1]), zero, size, number):
             checked((code,), "the result cannot be cleared")
         launch()
 
-    def move_both(addresses: Sequence[int]) -> None:
-        move(addresses)
-        place.value = addresses[-1]
-
-    return call, move_both
-
-
-def _mover(memory: memoryview[int], first: int, count: int) -> _Move:
-    """Return what puts other addresses among the parameters.
-
-    Of two arrays and of three it is written out: a slice or a loop takes four times as long.
-    """
-    places = range(first, first + count)
-    if count == 2:
-        one, two = places
-
-        def move_two(addresses: Sequence[int]) -> None:
-            memory[one], memory[two] = addresses
-
-        return move_two
-    if count == 3:
-        x, y, z = places
-
-        def move_three(addresses: Sequence[int]) -> None:
-            memory[x], memory[y], memory[z] = addresses
-
-        return move_three
-
-    def move(addresses: Sequence[int]) -> None:
-        for place, address in zip(places, addresses, strict=True):
-            memory[place] = address
-
-    return move
+    return call
 
 
 def _parameters(values: Sequence[int], count: int) -> _Words:

@@ -215,18 +215,18 @@ def test_a_launch_keeps_no_array(lt, opened) -> None:
 def test_a_call_moves_to_other_arrays_and_to_another_algorithm_with_their_alignment(
     lt, opened
 ) -> None:
-    products = [Product(opened, 5, 6, 7, shift) for shift in (0, 4, 0, 4, 24)]
+    products = [Product(opened, 5, 6, 7, shift) for shift in (0, 4, 4, 0, 24)]
     launch = products[0].pack()
     for product in (*products[1:], *products[1:]):
         addresses = [array.address for array in product.arrays]
-        launch.move(addresses)
+        launch.addresses[:] = addresses
         launch()
         assert product.is_right()
         multiples = [min(at & -at, 256) for at in addresses]
         assert multiples in [[wish[name] for name in (5, 6, 7)] for wish in lt.wishes]
     assert not products[0].is_right()
     planned = len(lt.wishes)
-    launch.move([array.address for array in products[0].arrays])
+    launch.addresses[:] = [array.address for array in products[0].arrays]
     launch()
     assert products[0].is_right()
     assert len(lt.wishes) == planned

@@ -110,7 +110,7 @@ def test_a_launch_moves_to_other_arrays_and_nothing_stays_behind(
     for _ in range(3):
         source = opened.from_host(np.random.default_rng().integers(0, 255, 1000).astype(np.uint8))
         result = opened.allocate(1000, poisoned=True)
-        launch.move([source.address, result.address])
+        launch.addresses[0], launch.addresses[1] = source.address, result.address
         fake.calls.clear()
         launch()
         launches = [name for name in fake.calls if name in ("cuMemsetD8Async", "cuLaunchKernel")]

@@ -76,9 +76,9 @@ def test_a_launch_moves_to_other_arrays_and_nothing_stays_behind(
     for factor in (2, 3):
         a = opened.from_host(np.full(N, factor, np.float32))
         y = opened.from_host(np.full(N, 7, np.float32))
-        packed.move((a.address, y.address))
+        packed.addresses[0], packed.addresses[1] = a.address, y.address
         packed()
-        packed.move([0, 0])  # what was queued has read its addresses
+        packed.addresses[0] = packed.addresses[1] = 0  # what was queued has read its addresses
         opened.synchronize()
         assert np.array_equal(opened.to_host(y), np.full(N, start + factor, np.float32))
     assert np.array_equal(opened.to_host(arrays[1]), before)
@@ -214,7 +214,7 @@ def test_a_launch_is_recorded_and_replayed(stub, opened, add, arrays) -> None:
     launch()
     graph = hip.hipStreamEndCapture(stream)[1]
     executable = hip.hipGraphInstantiateWithFlags(graph, 0)[1]
-    launch.move([0, 0])  # what was recorded has read its addresses
+    launch.addresses[0] = launch.addresses[1] = 0  # what was recorded has read its addresses
     for _ in range(3):
         hip.hipGraphLaunch(executable, stream)
     hip.hipStreamSynchronize(stream)
