@@ -92,7 +92,7 @@ class Page:
         return count
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def page() -> Callable[[str], Page]:
     return lambda name: Page(next(path for path in PAGES if path.name == name))
 
