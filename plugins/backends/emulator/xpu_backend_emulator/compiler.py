@@ -66,6 +66,9 @@ TARGETS: Final = {
     for suffix, is_checked in (("", True), ("-fast", False))
 }
 
+_RUNTIMES: Final[dict[Toolchain, bytes]] = {}
+_RUNTIME_LOCK: Final = threading.Lock()
+
 
 class EmulatorCompiler(Compiler):
     """Compiles units with one compiler, several at once."""
@@ -74,8 +77,6 @@ class EmulatorCompiler(Compiler):
         self._toolchain = toolchain
         self._shapes = shapes
         self._wave_width = wave_width
-        self._lock = threading.Lock()
-        self._runtime_object: bytes | None = None
 
     @property
     def identity(self) -> str:
@@ -180,17 +181,17 @@ class EmulatorCompiler(Compiler):
         return ("-shared", *objects, "-Wl,-z,defs", "-lm", *without)
 
     def _runtime(self, deadline_s: float) -> bytes:
-        """Compile the runtime, once: it is the same for every kernel."""
-        with self._lock:
-            if self._runtime_object is None:
+        """Compile the runtime, once in a process: it is the same for every kernel."""
+        with _RUNTIME_LOCK:
+            if self._toolchain not in _RUNTIMES:
                 with tempfile.TemporaryDirectory(prefix="xpu-emulator-") as name:
                     directory = Path(name)
                     for path in _runtime_files():
                         (directory / path.name).write_bytes(path.read_bytes())
                     end = time.monotonic() + deadline_s
                     self._run(directory, end, "-c", "runtime.cpp", "-o", "runtime.o")
-                    self._runtime_object = (directory / "runtime.o").read_bytes()
-            return self._runtime_object
+                    _RUNTIMES[self._toolchain] = (directory / "runtime.o").read_bytes()
+            return _RUNTIMES[self._toolchain]
 
     def _run(self, directory: Path, end: float, *options: str) -> None:
         command = (*self._toolchain.command, *_COMMON, f"-ffile-prefix-map={directory}=.", *options)
