@@ -65,7 +65,7 @@ class CompilerTests(BackendFixtures):
         assert self.made_bench(tmp_path).backend.name == cls().name
 
     def test_its_compiler_knows_the_target_of_its_own(self, bench: Workbench) -> None:
-        compiler = bench.backend.compiler()
+        compiler = bench.compiler
         assert compiler.knows(bench.target), f"knows() denies {bench.target!r}, its own target"
         assert not compiler.knows("no such target"), "knows() says yes to anything"
 
