@@ -156,13 +156,16 @@ class KernelFacts:
 
     `registers` is per thread, sizes are in bytes, `code_hash` is the sha256 of the
     device code. A backend that reports no registers leaves them absent, and a rule
-    that needs them prunes nothing there.
+    that needs them prunes nothing there. `spill_stores` are instructions of a host's code that
+    keep a value on the stack for want of a register: it stays in the first cache there, so
+    that no gate and no rule as shipped is about them.
     """
 
     registers: int | None = _count()
     spill_bytes: int | None = _whole()
     static_shared_bytes: int | None = _whole()
     stack_bytes: int | None = _whole()
+    spill_stores: int | None = _whole()
     pinned_block: int | None = _count()
     vector_instructions: int | None = _whole()
     code_hash: str | None = attrs.field(default=None, kw_only=True)

@@ -5,6 +5,7 @@ import platform
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -262,6 +263,43 @@ def test_zig_compiles_and_runs_kernels(monkeypatch, tmp_path, open_device):
     if is_x86:
         (old,) = backend.compiler().compile([unit], "x86-64-v3", deadline_s=120)
         assert isinstance(old, CompiledCode), old
+
+
+EACH = '_Pragma("clang loop unroll(full)") for (int at = 0; at < COUNT; at++)'
+CROWDED = f"""
+XPU_KERNEL {{
+    typedef float lanes __attribute__((vector_size(32)));
+    lanes *x = buffers[0], sums[COUNT];
+    {EACH} sums[at] = x[at];
+    for (int64_t turn = 0; turn < sizes[0]; turn++)
+        {EACH} sums[at] = sums[at] * x[turn + at] + x[turn];
+    {EACH} x[at] = sums[at];
+}}
+"""
+
+
+@pytest.mark.skipif(not is_x86, reason="x86 registers")
+@pytest.mark.parametrize("count", [4, 24])
+def test_spills_are_those_that_clang_itself_reports(unit, tmp_path, count):
+    pytest.importorskip("ziglang")
+    zig = Toolchain((sys.executable, "-m", "ziglang", "cc"), "zig", "0")
+    compiler = CpuCompiler(zig, workers=1)
+    (result,) = compiler.compile([unit(CROWDED, COUNT=str(count))], "x86-64-v3", deadline_s=120)
+    assert isinstance(result, CompiledCode), result
+    source = tmp_path / "again.c"
+    head = "#include <stdint.h>\n#define XPU_KERNEL void k(void **buffers, const int64_t *sizes)\n"
+    source.write_text(f"{head}#define COUNT {count}\n{CROWDED}")
+    command = [*zig.command, *flags.target_flags(zig, "x86-64-v3"), "-Rpass-missed=regalloc"]
+    made = subprocess.run(
+        [*command, "-S", str(source), "-o", str(tmp_path / "again.s")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [line for line in made.stderr.splitlines() if "generated in function" in line]
+    reported = sum(int(each) for each in re.findall(r"(\d+) (?:folded )?spills", "\n".join(told)))
+    assert result.facts.spill_stores == reported
+    assert (reported > 0) == (count == 24)
 
 
 def test_an_interrupt_ends_what_is_compiled(fake_cc, unit, tmp_path, monkeypatch):

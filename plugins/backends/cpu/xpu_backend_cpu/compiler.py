@@ -21,7 +21,7 @@ from xpu.model import BufferAccess, KernelFacts, nearest
 from xpu.spec import CompiledCode, Compiler, KernelUnit
 from xpu_backend_cpu.disassembly import disassembly
 from xpu_backend_cpu.flags import NATIVE, PRELUDE, fingerprint, target_flags
-from xpu_backend_cpu.generated import largest_frame_bytes, native_operations
+from xpu_backend_cpu.generated import largest_frame_bytes, native_operations, spill_stores
 from xpu_backend_cpu.pool import POOL, pool_bytes
 from xpu_backend_cpu.process import Processes
 from xpu_backend_cpu.targets import known_targets, knows, own_name
@@ -106,7 +106,7 @@ class CpuCompiler(Compiler):
                         return self._late(unit, deadline_s)
                     if answer.status != 0:
                         return self._failed(unit, target, answer.errors or answer.output)
-                return _read(unit, directory)
+                return _read(unit, directory, self._toolchain)
         except XpuBuildError as error:
             return XpuBuildError(f"{unit.kernel}: {error}")
         except OSError as error:
@@ -161,12 +161,13 @@ def _write(unit: KernelUnit, directory: Path) -> None:
         (directory / path).write_text(text, encoding="utf-8")
 
 
-def _read(unit: KernelUnit, directory: Path) -> CompiledCode:
+def _read(unit: KernelUnit, directory: Path, toolchain: Toolchain) -> CompiledCode:
     code = (directory / "kernel.so").read_bytes()
     listing = (directory / "kernel.s").read_text(errors="replace")
     report = directory / "kernel.su"
     facts = KernelFacts(
         stack_bytes=largest_frame_bytes(report.read_text() if report.exists() else ""),
+        spill_stores=spill_stores(listing) if toolchain.tells_spills else None,
         vector_instructions=vector_instructions(listing),
         code_hash=hashlib.sha256(code).hexdigest(),
     )

@@ -15,12 +15,18 @@ _NATIVE: Final = re.compile(
     r"|[su]dot|usdot|sudot|bfdot|[su]mmla|usmmla|bfmmla|fmmla|(?:us|su|bf|[suf])mop[as])\s",
     re.MULTILINE,
 )
+_SPILL: Final = re.compile(r"(?:#|//|;) \d+-byte (?:Folded )?Spill$", re.MULTILINE)
 
 
 def native_operations(assembly: str) -> tuple[Operation, ...]:
     """Name each native dot or matrix instruction of the code once, in alphabetic order."""
     found = Counter(_NATIVE.findall(assembly))
     return tuple(Operation(name, places=found[name]) for name in sorted(found))
+
+
+def spill_stores(assembly: str) -> int:
+    """Count the instructions beside which clang says that they spill a register."""
+    return len(_SPILL.findall(assembly))
 
 
 def largest_frame_bytes(report: str) -> int | None:

@@ -54,6 +54,11 @@ class Toolchain:
         is_new = self.family == "clang" and int(self.version.partition(".")[0]) >= _FIRST_REPORT
         return self.family == "gcc" or is_new
 
+    @property
+    def tells_spills(self) -> bool:
+        """Whether comments in its assembly tell which instructions spill a register."""
+        return self.family != "gcc"
+
     def macros(self, *flags: str) -> Mapping[str, str]:
         """Return the macros that the compiler predefines under some flags.
 
