@@ -14,10 +14,17 @@ from typing import Any, Final
 
 import attrs
 
-from xpu.adaptor import host_code
-from xpu.adaptor.folded import UNKNOWN, LaunchValue, Parameters, alternatives, is_known, joined
-from xpu.adaptor.folding import Folder
 from xpu.adaptor.likeness import likeness, likeness_of_owner
+from xpu.folding import (
+    UNKNOWN,
+    Folder,
+    LaunchValue,
+    Parameters,
+    alternatives,
+    host_code,
+    is_known,
+    joined,
+)
 from xpu.model import Constant
 from xpu.spec import Design, KernelSource, Launch, Preparation
 

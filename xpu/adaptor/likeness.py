@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
-from xpu.adaptor.folded import Parameters
+from xpu.folding import Parameters
 from xpu.model import frozen_mapping
 from xpu.spec import Argument
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from xpu.adaptor.folding import Folder
 from xpu.adaptor.launch_sites import FoundSite, member_sites, preparation_sites
+from xpu.folding import Folder
 from xpu.model import Problem
 from xpu.spec import Design, KernelSource, Launch, Preparation
 

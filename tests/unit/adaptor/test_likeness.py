@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from xpu.adaptor.folded import Parameters
 from xpu.adaptor.likeness import likeness, likeness_of_owner
+from xpu.folding import Parameters
 from xpu.model import Member
 from xpu.spec import Argument
 

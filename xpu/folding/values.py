@@ -1,6 +1,6 @@
 """Expressions of host code, folded: arithmetic, parameters, launches, calls of the same plugin.
 
-Called by `xpu.adaptor.folding`, which follows statements.
+Called by `xpu.folding.folder`, which follows statements.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
-from xpu.adaptor.folded import (
+from xpu.folding.effects import PURE, READING, uncached
+from xpu.folding.folded import (
     UNKNOWN,
     LaunchValue,
     Parameters,
@@ -25,11 +26,8 @@ from xpu.adaptor.folded import (
     is_known,
     joined,
 )
-from xpu.adaptor.folding_effects import PURE, READING, uncached
+from xpu.folding.frame import Frame
 from xpu.spec import Launch
-
-if TYPE_CHECKING:
-    from xpu.adaptor.folding import Frame
 
 BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,

@@ -2,7 +2,7 @@
 
 A fold follows values and no identities. Whatever a function that is reached may change in
 place, bind behind the back of a statement, or hand to code that is not read, is therefore
-unknown from the beginning, in all of the fold. Called by `xpu.adaptor.folding`.
+unknown from the beginning, in all of the fold. Called by `xpu.folding.folder`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import ast
 import functools
 import math
 from collections.abc import Iterator
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, Final
 
 import attrs
 
-from xpu.adaptor.folded import UNKNOWN, Parameters, Several, alternatives, joined
-from xpu.adaptor.host_code import Function
+from xpu.folding.folded import UNKNOWN, alternatives
+from xpu.folding.frame import Frame
+from xpu.folding.host_code import Function
 from xpu.spec import Launch
-
-if TYPE_CHECKING:
-    from xpu.adaptor.folding import Frame
 
 PURE: Final[frozenset[Any]] = frozenset(
     {abs, bool, dict, divmod, float, int, len, list, max, min, round, sorted, str, sum, tuple}
@@ -42,47 +40,6 @@ _ANYTHING: Final = frozenset(
     | {"__setattr__", "__delattr__", "__dict__"}
 )
 """Names by which code changes what its text does not name."""
-
-
-@attrs.define
-class Changes:
-    """What the code of a fold may change.
-
-    Attributes
-    ----------
-    containers, parameters
-        Whether lists, dictionaries and the like change in place, and the parameters that a
-        launch was given.
-    attributes
-        Names of attributes that are assigned.
-    everything
-        Whether some of it cannot be followed at all.
-    """
-
-    containers: bool = False
-    parameters: bool = False
-    everything: bool = False
-    attributes: frozenset[str] = frozenset()
-
-    def settled(self, value: Any) -> Any:
-        """Return a value as far as nothing changes it."""
-        if self.everything:
-            return UNKNOWN
-        if isinstance(value, Several):
-            return joined(map(self.settled, value.values))
-        if isinstance(value, Parameters):
-            is_changed = self.parameters or (value.is_copy and self.containers)
-            return UNKNOWN if is_changed else value
-        return UNKNOWN if self.containers and not _is_fixed(value) else value
-
-
-def _is_fixed(value: Any) -> bool:
-    """Whether nothing in a value can change in place; attributes are looked at by name."""
-    if isinstance(value, tuple):
-        return all(map(_is_fixed, value))
-    if isinstance(value, str | bytes | frozenset | range | type | ModuleType):
-        return True
-    return not (hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__"))
 
 
 @attrs.frozen

@@ -1,23 +1,23 @@
 """Host code folded without running it: what a function gives when its problem is not known.
 
 Statements of the functions of one plugin are followed; a branch whose condition is known is
-taken, of another one both sides are. Expressions are those of `xpu.adaptor.folding_values`.
+taken, of another one both sides are. Expressions are those of `xpu.folding.values`.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Sequence
 from types import CodeType, FunctionType
 from typing import Any, Final
 
 import attrs
 
-from xpu.adaptor import host_code
-from xpu.adaptor.folded import UNKNOWN, alternatives, applied, joined
-from xpu.adaptor.folding_effects import Changes, note, written
-from xpu.adaptor.folding_values import BINARY, value_of
+from xpu.folding import host_code
+from xpu.folding.effects import note, written
+from xpu.folding.folded import UNKNOWN, alternatives, applied, joined
+from xpu.folding.frame import Changes, Frame
+from xpu.folding.values import BINARY, value_of
 
 _DEEPEST: Final = 20
 """Calls within one another that are followed."""
@@ -31,56 +31,6 @@ _ADDED_TO: Final = (int, float, str, tuple)
 
 class OutOfReach(Exception):  # noqa: N818 - no error: it ends the reading of one path
     """A path ends without a value, or is not followed any further."""
-
-
-@attrs.define(eq=False)
-class Frame:
-    """One function being folded: its names, what it gave so far, and the calls in it.
-
-    `hidden` are names that its statements do not bind alone, `followed` calls that were followed.
-    """
-
-    folder: Folder
-    function: Any  # a FunctionType, which mypy would bind to the instance
-    names: dict[str, Any]
-    hidden: frozenset[str] = frozenset()
-    returned: list[Any] = attrs.field(factory=list)
-    followed: set[ast.Call] = attrs.field(factory=set)
-
-    def where(self, node: ast.AST) -> str:
-        """Return file and line of a node."""
-        return host_code.where(self.function, getattr(node, "lineno", None))
-
-    def load(self, name: str) -> Any:
-        """Return what a name stands for."""
-        if name in self.hidden:
-            return UNKNOWN
-        if name in self.names:
-            return self.names[name]
-        if name in host_code.rebound(self.function) or name in self.folder.changes.attributes:
-            return UNKNOWN  # another function's, which assigns it, or a module's
-        code, closure = self.function.__code__, self.function.__closure__ or ()
-        for free, cell in zip(code.co_freevars, closure, strict=True):
-            if free == name:
-                try:
-                    return cell.cell_contents
-                except ValueError:  # not assigned yet
-                    return UNKNOWN
-        spaces = (self.function.__globals__, vars(builtins))
-        return next((space[name] for space in spaces if name in space), UNKNOWN)
-
-    def value(self, node: ast.expr | None) -> Any:
-        """Return what an expression may be."""
-        return None if node is None else value_of(self, node)
-
-    def branch(self, test: Any) -> tuple[bool, ...]:
-        """Return which of the two sides of a condition may be taken."""
-        truths = [
-            UNKNOWN if each is UNKNOWN else applied(bool, each) for each in alternatives(test)
-        ]
-        if not all(isinstance(each, bool) for each in truths):
-            return (True, False)
-        return tuple(dict.fromkeys(truths))
 
 
 class Folder:
@@ -148,6 +98,10 @@ class Folder:
             return UNKNOWN
         finally:
             self._depth -= 1
+
+    def value(self, frame: Frame, node: ast.expr) -> Any:
+        """Return what an expression may be."""
+        return value_of(frame, node)
 
     def step(self) -> None:
         """Count a statement.
