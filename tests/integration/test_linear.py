@@ -60,6 +60,21 @@ def test_weights_prepared_once_serve_every_route(orchestrator, family, weight_fo
     assert served == ["matvec", few, "tile", "matvec"]
 
 
+@pytest.mark.parametrize(("family", "weight_format"), FORMATS.items())
+def test_half_precision_has_routes_of_its_own_and_the_same_weights(
+    orchestrator, family, weight_format
+):
+    blocks, _ = matrices(weight_format, 1)
+    weights = orchestrator.prepare(family, blocks)
+    linear = orchestrator.op(f"{family}_f16", n=N, k=K)
+    for m in (1, 3, 17):
+        x = np.random.default_rng().standard_normal((m, K)).astype(np.float16)
+        y = np.full((m, N), np.nan, np.float16)
+        linear(weights, x, out=y)
+        assert_right(weight_format, blocks, x.astype(np.float32), y.astype(np.float32))
+        assert linear.kernel(m).member.endswith("_f16")
+
+
 @pytest.mark.parametrize("route", ["matvec", "cols", "tile", "library"])
 def test_any_route_can_be_forced_and_is_right(registry, route, monkeypatch):
     monkeypatch.setenv("XPU_SHAPE_LINEAR_Q4K", f"q4k_{route}")
