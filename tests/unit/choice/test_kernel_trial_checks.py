@@ -245,6 +245,18 @@ def test_what_a_member_writes_into_its_input_is_held_against_no_other(trial):
     assert np.isfinite(one._subject.inputs["x"]).all()
 
 
+def test_what_a_wrong_member_writes_into_its_input_is_timed_with_no_other(trial):
+    design = type("Blind", (PlusOne,), {"verify": lambda *_: ""})()
+    one = trial({"a": "add", "b": "scribble"})
+    check(one)
+    check(trial({"b": "scribble"}, design), "b")  # proven well by a judge that sees nothing
+    assert check(one)
+    assert fault(one, "b")[0] == "wrong"
+    one.time_ns(ShapeCandidate("a"))
+    x = one._sets[0][0]
+    np.testing.assert_array_equal(x.owner, one._subject.inputs["x"])
+
+
 def test_in_place_code_is_checked_on_a_copy(trial):
     one = trial({"a": "add"}, InPlace())
     before = one._subject.inputs["y"].copy()
