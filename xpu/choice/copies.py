@@ -41,7 +41,8 @@ class BufferSets:
         return self._count
 
     def __getitem__(self, index: int) -> Buffers:
-        return [column(index) for column in self._columns]
+        place = range(self._count)[index]  # past the last one lies another's memory
+        return [column(place) for column in self._columns]
 
 
 class Rotation(Sequence[Callable[[], None]]):
@@ -66,11 +67,12 @@ class Rotation(Sequence[Callable[[], None]]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Callable[[], None]]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        made = self._made.get(index)
+        place = range(len(self))[index]
+        if isinstance(place, range):
+            return [self[each] for each in place]
+        made = self._made.get(place)
         if made is None:
-            made = self._made[index] = self._pack(self._sets[index], self._stream, self._memory)
+            made = self._made[place] = self._pack(self._sets[place], self._stream, self._memory)
             if self._pack.shares_memory:
                 self._memory = getattr(made, "memory", ())
         return made

@@ -99,8 +99,11 @@ class Packer:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether launches can be packed in the memory of another; a library's cannot."""
-        return self._arm.code is not None
+        """Whether launches can be packed in the memory of another.
+
+        A library's cannot; nor is there any that is the packer's own where nothing is staged.
+        """
+        return bool(self._arm.staging) and self._arm.code is not None
 
     def __call__(
         self,

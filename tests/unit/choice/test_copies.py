@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 from recording_device import Recorder
@@ -95,3 +96,37 @@ def test_a_launch_is_packed_when_it_is_first_taken() -> None:
     # What is staged lies at the same place, whichever copy it was made of.
     assert staged[0][0] != staged[1][0]
     assert staged[0][1] == staged[1][1]
+
+
+@pytest.mark.parametrize("staging", [(), (STAGING,)])
+def test_memory_that_a_backend_gives_a_launch_is_no_other_launchs(staging) -> None:
+    device = Recorder()
+    device.copy = lambda *_: None
+    pack = device.launcher
+
+    def launcher(kernel, *rest):
+        launch = pack(kernel, *rest)
+        launch.memory = (device.allocate(8),)
+        return launch
+
+    device.launcher = launcher
+    given = [device.allocate(64) for _ in range(3)]
+    arm = attrs.evolve(ARM, staging=staging)
+    rotation = Rotation(Packer(device, arm), BufferSets(device, ARGUMENTS, given, 8), None)
+    for launch in rotation:
+        launch()
+    assert [name for name, _, _ in device.launched].count("run") == 8
+
+
+def test_there_are_no_copies_past_the_last() -> None:
+    device = Recorder()
+    device.copy = lambda *_: None
+    sets = BufferSets(device, ARGUMENTS, [device.allocate(64) for _ in range(3)], 8)
+    rotation = Rotation(Packer(device, ARM), sets, None)
+    for each in (sets, rotation):
+        for index in (8, -9):
+            with pytest.raises(IndexError):
+                each[index]
+    assert rotation[-1] is rotation[7]
+    assert rotation[2::3] == [rotation[2], rotation[5]]
+    assert sets[-1] == sets[7]
