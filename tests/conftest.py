@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import first_party
 import pytest
 import tomli_w
+from surroundings import own_surroundings
+
+__all__ = ["own_surroundings"]
 
 
 @pytest.fixture(scope="session")
@@ -39,29 +40,6 @@ def buildable(
     left = first_party.without(gone, settings)
     (copy / "pyproject.toml").write_text(tomli_w.dumps(left), "utf-8")
     return copy
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_surroundings(
-    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """Keep the user's settings, answers and overrides out of the tests, and the tests' out of them.
-
-    Built code is kept for the whole session, and shared by its processes: compiling is most of
-    what a test can cost.
-    """
-    home = tmp_path_factory.mktemp("surroundings")
-    shared = tmp_path_factory.getbasetemp()
-    if hasattr(pytestconfig, "workerinput"):  # the environment says so to runs within tests, too
-        shared = shared.parent
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("XPU_")]:
-            patch.delenv(name)
-        patch.setenv("XPU_STORE", "")  # a test that wants a store names one
-        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-            patch.setenv(name, str(home / name.lower()))
-        patch.setenv("XPU_BUILD_CACHE", str(shared / "built"))
-        yield
 
 
 @pytest.fixture

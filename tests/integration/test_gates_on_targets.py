@@ -111,9 +111,8 @@ MANY, FEW = (
 
 
 @pytest.fixture
-def built(tmp_path_factory):
+def built():
     """Build a design's family for a target, declared so; skip where there is no compiler."""
-    cache = BuildCache(tmp_path_factory.getbasetemp() / "gates")
 
     def build(backend: str, target: str, design: type[Design], *declared, members=(FEW,)):
         registry = Registry.from_plugins([(backend, plugin(backend), "xpu-orchestrator")])
@@ -127,7 +126,7 @@ def built(tmp_path_factory):
             unbounded=tuple(it for it in declared if isinstance(it, Unbounded)),
         )
         family = Family("f", design.name, ("n",), tuple(members), declared=told)
-        building = Building(registry, Settings(families={"f": family}), cache)
+        building = Building(registry, Settings(families={"f": family}), BuildCache())
         [made] = building.run(building.steps([family], targets))
         return made
 

@@ -35,11 +35,18 @@ class Suite:
         cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     ) -> Iterator[None]:
         """Keep the user's settings and answers out of the tests, and the tests' out of them."""
-        place = tmp_path_factory.getbasetemp()
-        # Workers of pytest-xdist have a directory each in that of the session.
-        session = place.parent if hasattr(request.config, "workerinput") else place
-        with own_surroundings(place / "xpu-testing", cls.environment, session / "built"):
+        place = tmp_path_factory.getbasetemp() / "xpu-testing"
+        built = session_directory(request.config, tmp_path_factory) / "built"
+        with own_surroundings(place, cls.environment, built):
             yield
+
+
+def session_directory(config: pytest.Config, factory: pytest.TempPathFactory) -> Path:
+    """Return the temporary directory of the session, which all its processes share."""
+    place = factory.getbasetemp()
+    # A worker of pytest-xdist has a directory in it. It is asked of the configuration, for the
+    # environment says so to a run of pytest within a test, too.
+    return place.parent if hasattr(config, "workerinput") else place
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def manifests(draw):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(manifests())
 def test_a_manifest_comes_back_as_it_was(manifest):
     text = manifest_to_toml(manifest)

@@ -2,7 +2,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from xpu.buckets import bucket, bucket_problem, check_policy, family_bucket
@@ -100,7 +100,6 @@ def test_rounding_past_most_is_out_of_bucket():
     assert bucket(BucketPolicy("p", "list", values=(8, 128), most=100), 9) is None
 
 
-@settings(deadline=None)
 @given(policies(), st.integers(0, 3000))
 def test_a_bucket_is_its_own_bucket_in_range_and_on_the_right_side(policy, size):
     found = bucket(policy, size)
@@ -116,14 +115,12 @@ def test_a_bucket_is_its_own_bucket_in_range_and_on_the_right_side(policy, size)
         assert found <= size
 
 
-@settings(deadline=None)
 @given(policies(), st.lists(st.integers(0, 3000), min_size=2))
 def test_buckets_keep_the_order_of_sizes(policy, sizes):
     found = [each for each in (bucket(policy, size) for size in sorted(sizes)) if each is not None]
     assert found == sorted(found)
 
 
-@settings(deadline=None)
 @given(policies(), st.integers(1, 1500))
 def test_nearest_is_the_closest_of_up_and_down(policy, size):
     def rounded(how):

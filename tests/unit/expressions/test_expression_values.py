@@ -2,7 +2,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from xpu.errors import XpuConfigError
@@ -174,7 +174,6 @@ def _as_python_has_it(text, members):
     return eval(text, {"member": _Members(**members), "min": min, "max": max})
 
 
-@settings(deadline=None)
 @given(
     text=_texts(has_logic=False),
     values=st.tuples(numbers, numbers, numbers),
@@ -193,7 +192,6 @@ def test_with_every_fact_present_python_agrees(text, values):
         assert found == expected
 
 
-@settings(deadline=None)
 @given(
     text=_texts(has_extremes=False),
     values=st.tuples(numbers, numbers, numbers),
@@ -207,7 +205,6 @@ def test_what_is_known_without_a_fact_stays_true_with_it(text, values, hidden):
         assert value(text, **members) == known
 
 
-@settings(deadline=None)
 @given(text=_texts(), values=st.tuples(*[st.none() | st.integers() | st.floats()] * 3))
 def test_evaluation_never_raises_and_stays_within_bounds(text, values):
     found = value(text, **dict(zip("abc", values, strict=True)))

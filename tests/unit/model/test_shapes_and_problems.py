@@ -3,7 +3,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from xpu.errors import XpuConfigError
@@ -14,7 +14,6 @@ sizes = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(sizes)
 def test_a_problem_is_read_back_from_its_key(named):
     problem = Problem(**named)

@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpu.errors import XpuConfigError
@@ -59,7 +59,7 @@ def test_the_last_answer_stays(tmp_path):
         assert seen.recall(NAME, BUILD) == Entry("new", BUILD)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     st.dictionaries(
         st.text(st.characters(), max_size=30) | st.text(alphabet="./% x", max_size=400),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpu.errors import XpuError
@@ -29,7 +29,7 @@ def record(key: CalibrationKey = KEY, **figures: float) -> Calibration:
     return Calibration(key, figures or {"launch_ns": 2500.0}, "2026-12-31")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(
     st.builds(CalibrationKey, TEXT, TEXT, TEXT, TEXT),
     st.dictionaries(st.sampled_from(list(FIGURES)), st.floats(1e-6, 1e18), min_size=1),

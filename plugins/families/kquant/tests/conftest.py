@@ -23,6 +23,7 @@ import pytest
 from numpy.typing import NDArray
 
 from xpu.spec import KernelSource, host_dtype
+from xpu.testing.surroundings import session_directory
 from xpu_family_kquant import reference
 from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
 from xpu_family_kquant.elements import element_of
@@ -119,10 +120,7 @@ def _tiles_are_permitted() -> bool:
 @pytest.fixture(scope="session")
 def kept(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where compiled kernels are kept for the session, by what they came from."""
-    folder = tmp_path_factory.getbasetemp()
-    if hasattr(pytestconfig, "workerinput"):  # a worker of pytest-xdist: all share the session's
-        folder = folder.parent
-    folder /= "kquant-kernels"
+    folder = session_directory(pytestconfig, tmp_path_factory) / "kquant-kernels"
     folder.mkdir(exist_ok=True)
     return folder
 

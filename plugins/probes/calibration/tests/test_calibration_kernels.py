@@ -64,7 +64,7 @@ def problems(design: CalibrationDesign) -> list[Problem]:
 
 
 @pytest.fixture(scope="module", params=["cpu", "emulator 32", "emulator 64"])
-def runner(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemberRunner]:
+def runner(request: Any) -> Iterator[MemberRunner]:
     name, _, wave = request.param.partition(" ")
     brings = pytest.importorskip(f"xpu_backend_{name}.plugin")
     with pytest.MonkeyPatch.context() as patch:
@@ -74,8 +74,7 @@ def runner(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
         backend = registry.backend(name)
         if not backend.availability().is_available:
             pytest.skip(backend.availability().reason)
-        cache = tmp_path_factory.mktemp("build")
-        made = MemberRunner(backend, registry, settings_for(registry), cache)
+        made = MemberRunner(backend, registry, settings_for(registry), None)
         yield made
         made.close()
 
