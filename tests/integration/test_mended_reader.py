@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from xpu.adaptor import Adaptor, BatchAdaptor, BuildCache, Built
 from xpu.errors import XpuBuildError
 from xpu.model import Family, Member
 from xpu.registry import Registry
+from xpu.registry.made_of import note_loaded
 
 COMPILER = """
 from mended_reader.registers import registers_of
@@ -72,7 +74,9 @@ class Author:
         for name in [name for name in sys.modules if name.startswith("mended_reader")]:
             del sys.modules[name]
         importlib.invalidate_caches()
+        began_ns = time.time_ns()
         backend = importlib.import_module("mended_reader.device").Own("c")
+        note_loaded(backend, began_ns)
         cache = BuildCache(self._folder / "build")
         return adaptor(backend, Registry(designs={"toy": toy.Toy()}), cache)
 
@@ -111,3 +115,16 @@ def test_what_an_older_reader_refused_is_no_failure_any_more(author: Author) -> 
     author.reads("return 40")
     assert author.recalled() is None
     assert author.built(Adaptor).facts.registers == 40
+
+
+def test_what_was_read_while_the_reader_was_being_edited_is_served_to_nobody_else(
+    author: Author,
+) -> None:
+    started = author.start(Adaptor)
+    author.reads("return 48")
+    first, again = (started.build(FAMILY, FAMILY.members, "t")["a"] for _ in range(2))
+    assert (first.was_cached, first.facts.registers) == (False, 40)
+    assert again.was_cached
+    later = author.built(Adaptor)
+    assert (later.was_cached, later.facts.registers) == (False, 48)
+    assert author.built(Adaptor).was_cached

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -16,6 +17,7 @@ from typing import Final
 
 from xpu.registry.guard import bare, owner_of
 from xpu.spec.backend import Backend
+from xpu.spec.compiler import Compiler
 from xpu.spec.design import Design
 
 _OWN: Final = "xpu"
@@ -38,15 +40,27 @@ def note_loaded(item: Backend | Design, began_ns: int) -> None:
     _loaded_ns.setdefault(type(bare(item)), began_ns)
 
 
-def is_edited(item: Backend | Design) -> bool:
+def is_edited(item: Backend | Design | Compiler) -> bool:
     """Whether a file of those in `made_of` was written, or came, since its class was loaded.
 
     This process then runs what stood there before, and imports, in functions and in worker
-    processes, what stands there now. False where nobody noted when it was loaded.
+    processes, what stands there now. A compiler was loaded with what else its package brought.
+    False where nobody noted when that was.
     """
     cls = type(bare(item))
-    since = _loaded_ns.get(cls)
-    return since is not None and any(_changed_ns(each) > since for each in _files(cls))
+    since, now = _since_ns(cls), time.time_ns()
+    # A file from the future tells of a clock that was set back, and nothing of an edit.
+    return since is not None and any(since < _changed_ns(each) <= now for each in _files(cls))
+
+
+def _since_ns(cls: type) -> int | None:
+    package = _package(cls)
+    beside = (ns for each, ns in [*_loaded_ns.items()] if _package(each) == package)
+    return _loaded_ns.get(cls) or max(beside, default=None)
+
+
+def _package(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
 
 
 def _changed_ns(file: Path) -> int:
@@ -80,7 +94,7 @@ def _files(cls: type) -> dict[Path, Path]:
 
 def _places(cls: type) -> Iterator[Path]:
     for base in cls.__mro__:
-        if not issubclass(base, Backend | Design) or base.__module__.partition(".")[0] == _OWN:
+        if not issubclass(base, Backend | Design | Compiler) or _package(base) == _OWN:
             continue
         module = sys.modules.get(base.__module__)
         name = getattr(module, "__file__", None)

@@ -9,9 +9,9 @@ not among them as long as its compiler half does not import it. Called for the k
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.machinery import ModuleSpec
@@ -20,23 +20,29 @@ from pathlib import Path
 from typing import Final
 
 from xpu.registry.guard import bare
+from xpu.registry.made_of import is_edited
 from xpu.spec.compiler import Compiler
 from xpu.spec.remembered import remembered
 
 _OWN: Final = "xpu"
+_PROCESS: Final = uuid.uuid4().hex
+_known: Final[dict[type, str]] = {}
 
 
 def read_by(compiler: Compiler) -> str:
     """Hash the modules that a compiler's class, and each of its bases, is made of.
 
     They are read once for each class, and parsed once for each state of their files. Modules
-    without a source file, and packages of others, do not count.
+    without a source file, and packages of others, do not count. Where they were edited since they
+    were loaded, what reads here is in no file any more: the hash is then that of no other process.
     """
-    return _read_by(type(bare(compiler)))
+    cls = type(bare(compiler))
+    if cls not in _known:
+        _known[cls] = f"{_hashed(cls)} {_PROCESS}" if is_edited(compiler) else _hashed(cls)
+    return _known[cls]
 
 
-@functools.cache
-def _read_by(cls: type) -> str:
+def _hashed(cls: type) -> str:
     first = [base.__module__ for base in cls.__mro__ if issubclass(base, Compiler)]
     places = [getattr(sys.modules.get(name), "__file__", None) for name in (*first, _OWN)]
 
