@@ -75,6 +75,7 @@ def xpu(directory, monkeypatch, capsys):
             [
                 ("acme_cpu", cpu, "acme-cpu-xpu"),
                 ("acme", Designs(design or {}), "acme-xpu"),
+                ("other", Designs({"name": "other"}), "other-xpu"),
                 ("each", toy.EachPlugin(), "each"),
             ]
         )
@@ -165,6 +166,30 @@ def test_a_backend_that_fails_is_named_with_the_method(
 
 def test_a_backend_that_fails_in_the_other_half_does_not_matter(xpu):
     assert xpu("build", "toy", backend=faulty.OpensNothing)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("broken", "method"),
+    [
+        ({"source": spoilt}, "Torn.source()"),
+        ({"staging": spoilt}, "Torn.staging()"),
+        (prepared(source=spoilt), "Torn.source()"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_family_at_fault_costs_the_build_of_others_nothing(
+    xpu, directory, broken, method, is_first
+):
+    torn = (directory / "families.toml").read_text()
+    other = torn.replace("toy", "other")
+    (directory / "families.toml").write_text(torn + other if is_first else other + torn)
+    status, out, err = xpu("build", "--target", "cpu", "--json", design=broken)
+    assert status == 1
+    rows = {(row["family"], row["member"]): row for row in json.loads(out)}
+    for name in MEMBERS:
+        assert rows["other", name]["status"] in ("built", "cached")
+        blames("acme", method, "raised KeyError: 'weights'", rows["toy", name]["error"])
+    blames("acme", method, "raised KeyError: 'weights'", err)
 
 
 def test_facts_that_are_none_are_the_backends_fault_and_other_devices_are_listed(xpu, monkeypatch):

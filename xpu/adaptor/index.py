@@ -66,15 +66,20 @@ class BuildIndex:
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False) as fresh:
-                json.dump(document, fresh, separators=(",", ":"))
-            Path(fresh.name).replace(self._file)
+                try:
+                    json.dump(document, fresh, separators=(",", ":"))
+                    fresh.flush()
+                    Path(fresh.name).replace(self._file)
+                except BaseException:  # an interruption leaves nothing behind either
+                    Path(fresh.name).unlink(missing_ok=True)
+                    raise
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(file.read_bytes())
         return _unpacked(document) if document["schema"] == _SCHEMA else {}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -56,4 +56,9 @@ def likeness_of_owner(owner: object) -> Any:
         base is object or (base.__flags__ & _HEAP_TYPE and not vars(base).get("__slots__"))
         for base in cls.__mro__
     )
-    return (cls, likeness(vars(owner))) if is_plain else _Itself(owner)
+    if not is_plain:
+        return _Itself(owner)
+    try:
+        return cls, likeness(vars(owner))
+    except RecursionError:  # an attribute that holds itself has no end
+        return _Itself(owner)

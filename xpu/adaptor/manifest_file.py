@@ -57,6 +57,9 @@ def manifest_from_toml(text: str, where: str) -> Manifest:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as cause:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
+    except RecursionError:
+        why = "values are nested too deeply"
+        raise XpuBuildError(f"{where}: not a manifest: {why}") from None
     return manifest_from_document(document, where)
 
 

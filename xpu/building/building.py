@@ -18,7 +18,7 @@ from xpu.building.considering import considered
 from xpu.building.family_build import FamilyBuild
 from xpu.building.targets import Target
 from xpu.bundle import BundleWriter
-from xpu.errors import XpuBuildError, XpuConfigError
+from xpu.errors import XpuBuildError, XpuConfigError, XpuPluginError
 from xpu.filter import ShapeFilter
 from xpu.model import Declarations, DeviceFacts, Family, Member, Problem, Verdict
 from xpu.registry import Registry, bare, speaks, why_not
@@ -113,6 +113,8 @@ class Building:
     def run(self, steps: Iterable[tuple[Target, Family]]) -> Iterator[FamilyBuild]:
         """Build step by step; a member that fails is a value in its result.
 
+        So is each member of a family whose plugin is at fault.
+
         Raises
         ------
         XpuConfigError
@@ -127,7 +129,10 @@ class Building:
                     adaptors[name] = BatchAdaptor(
                         target.backend, self._registry, self._cache, recipes
                     )
-                build = self._family(adaptors[name], family, target)
+                try:
+                    build = self._family(adaptors[name], family, target)
+                except XpuPluginError as fault:  # the other families are built all the same
+                    build = self._faulty(adaptors[name], family, target, fault)
                 _check_target(build)
                 yield build
         finally:
@@ -147,19 +152,7 @@ class Building:
             preparation = adaptor.preparation(family, target.name)
         except XpuBuildError as failed:
             preparation = failed
-        declared = family.declared.over(bare(self._registry.design(family.design)).declared)
-        subject = Subject(
-            family.name,
-            target.backend.name,
-            target.name,
-            adaptor.identity,
-            declared,
-            results,
-            preparation,
-            is_whole=len(wanted) == len(members),
-            named=self._named(family, declared, target),
-        )
-        return FamilyBuild(
+        built = FamilyBuild(
             family,
             target,
             results,
@@ -167,8 +160,33 @@ class Building:
             tuple(name for name in passing if name not in kept),
             preparation,
             tuple(_sources(adaptor, family, target.name, wanted, results, preparation)),
-            findings(subject),
         )
+        return self._judged(built, adaptor.identity, is_whole=len(wanted) == len(members))
+
+    def _faulty(
+        self, adaptor: BatchAdaptor, family: Family, target: Target, fault: XpuPluginError
+    ) -> FamilyBuild:
+        """Return what becomes of a family whose plugin is at fault: each member fails by it."""
+        members = family.for_dialect(target.backend.dialect)
+        failed = FamilyBuild(family, target, {it.name: XpuBuildError(str(fault)) for it in members})
+        return self._judged(failed, adaptor.identity, is_whole=True)
+
+    def _judged(self, build: FamilyBuild, compiler: str, *, is_whole: bool) -> FamilyBuild:
+        """Return a build with what the gates find; `is_whole` where no member was left out."""
+        family, target = build.family, build.target
+        declared = family.declared.over(bare(self._registry.design(family.design)).declared)
+        subject = Subject(
+            family.name,
+            target.backend.name,
+            target.name,
+            compiler,
+            declared,
+            build.members,
+            build.preparation,
+            is_whole=is_whole,
+            named=self._named(family, declared, target),
+        )
+        return attrs.evolve(build, findings=findings(subject))
 
     def _named(self, family: Family, declared: Declarations, target: Target) -> Named:
         """Return what declarations of a family may name where a target is built."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,11 +48,34 @@ class Found:
     backend: Backend | None = None
     parameters: dict[str, int] = attrs.field(factory=dict)
 
+    @property
+    def is_file(self) -> bool:
+        """Whether a file was asked for, and no kernel."""
+        return Path(self.where).is_file()
+
     def listed(self) -> str:
-        """Return the compiler's text; the empty one where it was not kept."""
+        """Return the compiler's text; the empty one where it was not kept.
+
+        Raises
+        ------
+        XpuBuildError
+            It is damaged.
+        """
         if self.listing is None or not self.listing.is_file():
             return ""
-        return gzip.decompress(self.listing.read_bytes()).decode()
+        try:
+            text = gzip.decompress(self.listing.read_bytes()).decode()
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as cause:
+            raise self._damaged(str(cause)) from cause
+        if not text:  # nobody keeps an empty one
+            raise self._damaged("it is empty")
+        return text
+
+    def _damaged(self, why: str) -> XpuBuildError:
+        return XpuBuildError(
+            f"{self.where}: the compiler's text {self.listing} is damaged: {why}; remove it and "
+            "the code object beside it, and name the kernel, so that it is built again"
+        )
 
 
 class Finder:

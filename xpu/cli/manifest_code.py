@@ -52,10 +52,14 @@ def compared(first: Found, second: Found) -> Compared:
         if all(texts):
             left, right = (_lines(text) for text in texts)
             return Compared("text that the compiler made the code of", left, right)
-        whose = first.where if not texts[0] else second.where
+        whose = first if not texts[0] else second
         raise XpuBuildError(
-            f"{whose}: {missing}; nor is the compiler's own text of it here: name the kernel in "
-            "place of the file, so that it is built here"
+            f"{whose.where}: {missing}; nor is the compiler's own text of it here"
+            + (
+                ": name the kernel in place of the file, so that it is built here"
+                if whose.is_file
+                else ", for its backend keeps none"
+            )
         ) from missing
 
 

@@ -108,6 +108,7 @@ def test_what_builds_have_in_common_stands_in_the_index_once(tmp_path, kept):
         lambda text: json.dumps({**json.loads(text), "lists": []}),
         lambda text: json.dumps({**json.loads(text), "lists": [3, 3, 3]}),
         lambda text: text.replace('"kernel"', '"colonel"'),
+        lambda text: "[" * 200_000,
     ],
 )
 def test_an_index_that_cannot_be_understood_is_made_anew(tmp_path, kept, reads, damage):
@@ -123,3 +124,4 @@ def test_an_index_that_cannot_be_written_costs_nothing_but_time(tmp_path, kept, 
     (tmp_path / "index.json").mkdir()
     assert known(tmp_path) == known(tmp_path) == (MANIFEST, kept)
     assert reads == [KEY] * 2
+    assert {each.name for each in tmp_path.iterdir()} == {KEY[:2], "index.json"}

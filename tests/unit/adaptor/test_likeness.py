@@ -83,6 +83,18 @@ def test_an_object_that_keeps_more_than_its_attributes_is_like_itself_alone():
         assert likeness_of_owner(one) == likeness_of_owner(one)
 
 
+def test_an_owner_that_holds_itself_or_is_too_deep_is_like_itself_alone():
+    endless: list[object] = []
+    endless.append(endless)
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for held in (endless, {"a": endless}, deep):
+        one, other = Owner(held=held), Owner(held=held)
+        assert likeness_of_owner(one) != likeness_of_owner(other)
+        assert likeness_of_owner(one) == likeness_of_owner(one)
+
+
 def test_an_owner_is_like_what_it_is_now():
     owner = Owner(rows=2)
     before = likeness_of_owner(owner)

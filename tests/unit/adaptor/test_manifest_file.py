@@ -79,6 +79,7 @@ GOOD = manifest_to_toml(
         (GOOD, ""),
         (GOOD, "\0"),
         ("schema = 2", "schema = = 1"),
+        ("schema = 2", f"schema = {'[' * 100_000}"),
     ],
 )
 def test_what_is_no_manifest_is_refused_with_its_place(old, new):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tomllib
 import types
@@ -112,6 +113,45 @@ def test_without_either_the_error_says_what_to_install(xpu, built, monkeypatch) 
     assert answer.status == 1
     assert "there is no objdump; install binutils" in answer.err
     assert "name the kernel in place of the file" in answer.err
+
+
+def test_a_kernel_without_either_is_not_asked_for_by_name_again(xpu, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("XPU_BUILD_CACHE", str(tmp_path / "own"))
+    monkeypatch.setattr("xpu_backend_cpu.disassembly.shutil", NO_TOOLS)
+    assert xpu("build", "toy").status == 1  # one of its members does not compile
+    for listing in build_cache_directory().rglob("listing.gz"):
+        listing.unlink()
+    answer = xpu("manifest", "diff", "toy.plain", "toy.coarse", "--code")
+    assert answer.status == 1
+    assert "for its backend keeps none" in answer.err
+    assert "in place of the file" not in answer.err
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"no gzip",
+        lambda data: data[:40],
+        lambda data: data[:30] + b"\xff" * 9 + data[39:],
+        lambda data: b"",
+        lambda data: gzip.compress(b"\xff"),
+    ],
+)
+def test_a_damaged_text_of_the_compiler_is_one_error_and_built_again(
+    xpu, monkeypatch, tmp_path, damage
+):
+    monkeypatch.setenv("XPU_BUILD_CACHE", str(tmp_path / "own"))
+    monkeypatch.setattr("xpu_backend_cpu.disassembly.shutil", NO_TOOLS)
+    command = ("manifest", "diff", "toy.plain", "toy.coarse", "--code")
+    right = xpu(*command)
+    listing = next(build_cache_directory().rglob("listing.gz"))
+    listing.write_bytes(damage(listing.read_bytes()))
+    answer = xpu(*command)
+    assert answer.status == 1
+    assert f"the compiler's text {listing} is damaged" in answer.err
+    listing.unlink()
+    listing.with_name("code").unlink()
+    assert xpu(*command) == right
 
 
 @pytest.mark.parametrize(
