@@ -31,9 +31,9 @@ _MEMORY_SHARE: Final = 4
 """Copies for a cold trial may fill one part in this many of the device's memory."""
 
 _MOST_COPIES: Final = 8192
-"""Copies that are made however little a launch touches: each has a packed launch for every
-member. A launch that touches less than one part in 2,000 of the cache is then read warmer than
-cold, and of so small a one the cost of launching counts."""
+"""Copies that are made however little a launch touches: each that is taken has a packed launch for
+every member. A launch that touches less than one part in 2,000 of the cache is then read warmer
+than cold, and of so small a one the cost of launching counts."""
 
 _OPERATIONS_PER_S: Final = 1e9
 """Slowest pace at which a member is not yet taken to hang. Source: portable code of the

@@ -77,7 +77,7 @@ class Plans(dict[Key, Plan]):
         def launch() -> None:
             packed = pack()
             if (alive := plans()) is not None and key in alive:
-                alive[key] = (packed, *look)
+                alive._set(key, (packed, *look))
             packed()
 
         try:
@@ -89,12 +89,18 @@ class Plans(dict[Key, Plan]):
             for each in list(self):
                 self.forget(each)
         self.arrays[key] = arrays
-        self[key] = (launch, *look)
+        self._set(key, (launch, *look))
 
     def forget(self, key: Key) -> None:
         """Launch for a key no more."""
         self.arrays.pop(key, None)
         self.pop(key, None)
+
+    def _set(self, key: Key, plan: Plan) -> None:
+        self[key] = plan
+        if key not in self.arrays:
+            # Another thread forgot it meanwhile: nothing would when its arrays die.
+            self.pop(key, None)
 
 
 def _look(
