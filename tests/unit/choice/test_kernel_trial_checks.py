@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 
 import attrs
 import numpy as np
@@ -233,6 +234,22 @@ def test_inputs_are_brought_to_the_device_once_for_all_members_and_the_timing(tr
         one.time_ns(ShapeCandidate(name))
     # x once, a poisoned y for each check and one for the timing.
     assert one.device.allocated == 4 * 4 << 16
+
+
+def test_no_inputs_are_held_here_while_a_worker_has_its_own(trial, monkeypatch):
+    check(trial({"a": "add"}))
+    one = trial({"a": "add", "b": "add 0"})
+    assert check(one)
+    held = weakref.ref(one._held["x"].owner)
+    real, seen = one._worker.run, []
+
+    def run(job, **how):
+        seen.append(held())
+        return real(job, **how)
+
+    monkeypatch.setattr(one._worker, "run", run)
+    assert check(one, "b")
+    assert seen == [None]
 
 
 def test_what_a_member_writes_into_its_input_is_held_against_no_other(trial):
