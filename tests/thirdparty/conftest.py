@@ -16,6 +16,9 @@ from typing import Any
 
 import attrs
 import pytest
+from filelock import FileLock
+
+from xpu.testing.surroundings import session_directory
 
 collect_ignore = ["xpu_backend_opencl", "xpu_plugin_broken"]
 HERE = Path(__file__).parent
@@ -62,31 +65,49 @@ def built(project: Path, out: Path) -> Path:
     return wheel
 
 
-def unavailable(what: str, done: subprocess.CompletedProcess[str]) -> None:
+def unavailable(what: str, said: str) -> None:
     """Skip with the reason; where everything must be there, fail."""
-    said = (done.stderr or done.stdout).strip().splitlines()[-1:]
-    why = f"{what}: {' '.join(said)}"
+    why = f"{what}: {said}"
     if os.environ.get("CI"):
         pytest.fail(why)
     pytest.skip(why)
 
 
 @pytest.fixture(scope="session")
-def outside(buildable: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Build three wheels and install them, with what they need, in a fresh environment."""
-    folder = tmp_path_factory.mktemp("outside")
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    (folder / "empty").mkdir()
-    environment = Environment(folder / "venv", folder / "empty", _variables(folder))
+def outside(
+    pytestconfig: pytest.Config, buildable: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """Build three wheels and install them, with what they need, in a fresh environment.
+
+    It is one for all processes of the session; each asks and keeps answers in a place of its own.
+    """
+    shared = session_directory(pytestconfig, tmp_path_factory) / "outside"
+    own = tmp_path_factory.mktemp("outside")
+    (own / "empty").mkdir()
+    environment = Environment(shared / "venv", own / "empty", _variables(own, shared))
+    with FileLock(f"{shared}.lock"):
+        outcome = shared / "outcome"
+        if not outcome.exists():
+            shutil.rmtree(shared, ignore_errors=True)  # of a process that did not come so far
+            shared.mkdir()
+            done = _install(environment, buildable, shared)
+            said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            outcome.write_text(" ".join(["failed:", *said]) if done.returncode else "", "utf-8")
+    if failure := outcome.read_text("utf-8"):
+        unavailable("PoCL and pyopencl cannot be installed", failure)
+    return environment
+
+
+def _install(
+    environment: Environment, buildable: Path, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    subprocess.run([sys.executable, "-m", "venv", environment.directory], check=True)
     projects: Sequence[Path] = (buildable, HERE / "xpu_backend_opencl", HERE / "xpu_plugin_broken")
     core, opencl, broken = (
         built(_copy(project, folder / "source"), folder / f"dist-{project.name}")
         for project in projects
     )
-    done = environment.install(core, f"{opencl}[pocl]", broken, "pytest")
-    if done.returncode != 0:
-        unavailable("PoCL and pyopencl cannot be installed", done)
-    return environment
+    return environment.install(core, f"{opencl}[pocl]", broken, "pytest")
 
 
 def _copy(project: Path, place: Path) -> Path:
@@ -96,17 +117,17 @@ def _copy(project: Path, place: Path) -> Path:
     return shutil.copytree(project, place / project.name)
 
 
-def _variables(folder: Path) -> dict[str, str]:
+def _variables(own: Path, shared: Path) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("XPU_", "PYTHON", "POCL_", "PYOPENCL_", "VIRTUAL_ENV"))
     }
     caches = {
-        "XDG_CONFIG_HOME": folder / "config",
-        "XPU_STORE": folder / "store",
-        "XPU_BUILD_CACHE": folder / "built",
-        "POCL_CACHE_DIR": folder / "pocl",
-        "PYOPENCL_CACHE_DIR": folder / "pyopencl",
+        "XDG_CONFIG_HOME": own / "config",
+        "XPU_STORE": own / "store",
+        "XPU_BUILD_CACHE": shared / "built",
+        "POCL_CACHE_DIR": shared / "pocl",
+        "PYOPENCL_CACHE_DIR": own / "pyopencl",
     }
     return {**kept, **{name: str(place) for name, place in caches.items()}}
