@@ -170,6 +170,7 @@ class KernelTrial:
             raise MemberFault.of(cause, "failed") from cause
 
     def _run_there(self, job: Job) -> list[Any]:
+        self._held.clear()  # the worker brings its own: a large problem does not fit twice
         operations = self._subject.design.operations(self._subject.problem)
         return self._worker.run(job, work_s=operations / _OPERATIONS_PER_S)
 
