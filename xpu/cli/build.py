@@ -114,15 +114,11 @@ def _built(
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep the collector from looking through all that is kept until the end.
-
-    Nor is it looked through when the process ends, which would take a twentieth of its time.
-    """
+    """Keep the collector from looking through all that is kept until the end."""
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         gc.enable()
 
 
