@@ -169,6 +169,8 @@ def _written(place: Path, code: bytes, manifest: Manifest, listing: str) -> tupl
             if found is not None:
                 return found
             shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                place.unlink()  # it is no directory
             fresh.rename(place)
         return manifest, place / _CODE
     finally:

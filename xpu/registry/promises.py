@@ -65,6 +65,28 @@ def _preparations(_item: Design, _given: tuple[Any, ...], value: Any) -> str:
     return "" if is_right else "it must be a sequence of Preparation, empty where nothing runs"
 
 
+def _a_source(_item: object, given: tuple[Any, ...], value: Any) -> str:
+    if not isinstance(value, KernelSource):
+        return f"it must be a {KernelSource.__name__}"
+    if given and value.dialect != given[0]:
+        return f"it must be in dialect {given[0]!r}"
+    includes = value.includes if isinstance(value.includes, Mapping) else {None: None}
+    for text in (value.text, *includes, *includes.values()):
+        if not isinstance(text, str) or not _is_utf8(text):
+            return f"text and includes must be texts of UTF-8, not {shown(text)}"
+    if value.launch is not None and not callable(value.launch):
+        return f"launch must be a function or None, not {shown(value.launch)}"
+    return ""
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _is_a_row(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -92,7 +114,7 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "routine": ((Device, _a(LoadedKernel)),),
     "facts": ((Device, _a(DeviceFacts)),),
     "timer": ((Device, _a(TimerTier)),),
-    "source": ((Design, _a(KernelSource)), (Preparation, _a(KernelSource))),
+    "source": ((Design, _a_source), (Preparation, _a_source)),
     "for_constants": ((Design, _a(Design)),),
     "shapes": ((Design, _one_for_each_argument),),
     "check_problem": ((Design, _a(str)),),

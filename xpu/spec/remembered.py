@@ -41,7 +41,8 @@ def remembered(question: str, ask: Callable[[], tuple[str, Iterable[str | Path]]
     """
     name = f"{hashlib.sha256(question.encode()).hexdigest()}.json"
     path = build_cache_directory() / "tools" / name
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+    damaged = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+    with contextlib.suppress(OSError, *damaged):
         entry = json.loads(path.read_text("utf-8"))
         states = entry["files"].items()
         if entry["question"] == question and all(_state(file) == state for file, state in states):

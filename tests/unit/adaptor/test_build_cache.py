@@ -67,6 +67,15 @@ def test_half_an_entry_is_a_miss(tmp_path, missing):
     assert cache.find(key) is not None
 
 
+def test_a_file_in_the_place_of_an_entry_is_replaced(tmp_path):
+    cache = BuildCache(tmp_path)
+    key, code, manifest = fresh()
+    (tmp_path / key[:2]).mkdir()
+    (tmp_path / key[:2] / key).write_text("rubbish")
+    cache.keep(key, code, manifest)
+    assert BuildCache(tmp_path).find(key) is not None
+
+
 def test_a_whole_entry_stays_when_another_process_comes_second(tmp_path):
     # A reader may be about to load the first one's file.
     cache = BuildCache(tmp_path)

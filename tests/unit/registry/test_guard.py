@@ -174,6 +174,25 @@ def test_a_result_that_is_not_what_was_promised_is_the_methods_fault(
     assert words in said(raised)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (KernelSource("simt", "x"), "it must be in dialect 'c'"),
+        (KernelSource("c", 3), "texts of UTF-8, not 3"),
+        (KernelSource("c", "\ud800"), r"texts of UTF-8, not '\ud800'"),
+        (KernelSource("c", "x", {"a.h": b"x"}), "texts of UTF-8, not b'x'"),
+        (KernelSource("c", "x", ["a.h"]), "texts of UTF-8, not None"),
+        (KernelSource("c", "x", launch=7), "a function or None, not 7"),
+    ],
+)
+def test_a_source_that_cannot_be_one_is_the_methods_fault(
+    given: KernelSource, words: str, brought: Make
+) -> None:
+    with pytest.raises(XpuPluginError) as raised:
+        brought("design", source=gives(given)).source("c")
+    assert f"{words}; mend it there" in said(raised)
+
+
 @pytest.mark.parametrize("made", [None, [], ["code"], [CompiledCode(b"", None)] * 2])
 def test_a_batch_that_is_not_one_result_for_each_unit_is_the_compilers_fault(
     made: Any, brought: Make

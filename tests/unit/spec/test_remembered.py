@@ -64,7 +64,9 @@ def test_a_file_that_comes_or_goes_is_a_change(tmp_path, monkeypatch):
     assert asked == ["a", "a", "b", "c"]
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"question": 1, "files": 3}', "\x00"])
+@pytest.mark.parametrize(
+    "damage", ["", "[]", "{}", '{"question": 1, "files": 3}', "\x00", "[" * 200_000]
+)
 def test_what_cannot_be_understood_is_asked_again(ask, tmp_path, damage):
     told, asked, _ = ask
     told()
