@@ -225,14 +225,18 @@ def test_every_member(
 
 
 def narrow() -> list[Any]:
-    """Every Q4_K member in half at one width and in bfloat16 at the other; of other formats one
-    member of each source, x and y of different types."""
-    found = [
-        (design, weight_format, wave, numbers, kind, kind)
-        for _, design, weight_format, numbers in shipped()
-        for wave, kind in zip(WAVES, ("float16", "bfloat16"), strict=True)
-        if weight_format == "q4_k"
-    ]
+    """Every Q4_K member in one type at one width, each source in both at both; of other formats
+    one member of each source, x and y of different types."""
+    sources: dict[object, list[Any]] = {}
+    for _, design, weight_format, numbers in shipped():
+        if weight_format == "q4_k":
+            sources.setdefault((design, numbers.get("widen")), []).append((design, numbers))
+    pairs = [(32, "float16"), (64, "bfloat16"), (32, "bfloat16"), (64, "float16")]
+    found = []
+    for its in sources.values():  # a source of fewer members than pairs has each several times
+        for turn in range(max(len(its), len(pairs))):
+            (design, numbers), (wave, kind) = its[turn % len(its)], pairs[turn % len(pairs)]
+            found.append((design, "q4_k", wave, numbers, kind, kind))
     for turn, (design, numbers) in enumerate(KINDS.values()):
         types = ("bfloat16", "float16") if turn % 2 else ("float16", "bfloat16")
         found += [(design, fmt, WAVES[turn % 2], numbers, *types) for fmt in ("q5_k", "q6_k")]
