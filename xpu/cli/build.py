@@ -93,7 +93,7 @@ def _built(
 ) -> list[FamilyBuild]:
     from xpu.adaptor import BuildCache
     from xpu.building import Building, check_dialects, chosen_families, targets_of
-    from xpu.cli.facts_file import read_facts
+    from xpu.cli.facts_file import check_target, read_facts
 
     chosen = chosen_families(settings, names)
     facts = None
@@ -102,6 +102,9 @@ def _built(
         facts = read_facts(facts_path, further)
     building = Building(registry, settings, BuildCache(), facts)
     wanted = targets_of(registry, targets, backend)
+    if facts_path is not None and facts is not None:
+        for each in wanted:
+            check_target(facts_path, facts, each.backend, each.name)
     check_dialects(registry, settings, names, wanted)
     steps = building.steps(chosen, wanted)
     builds = []

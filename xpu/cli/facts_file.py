@@ -9,6 +9,8 @@ from typing import Final
 
 from xpu.errors import XpuConfigError
 from xpu.model import DeviceFacts
+from xpu.model.facts import ANY_BACKEND
+from xpu.spec import Backend
 
 _LARGEST_BYTES: Final = 2**20  # a device never ends, and would be read for ever
 
@@ -38,3 +40,29 @@ def read_facts(path: Path, further: Iterable[str]) -> DeviceFacts:
             f"and no tables; given: [{tables[0]}]"
         )
     return DeviceFacts.from_mapping(document, further=further, where=str(path))
+
+
+def check_target(path: Path, facts: DeviceFacts, backend: Backend, target: str) -> None:
+    """Refuse facts of a device that does not run code for a target, which rules would judge by.
+
+    A field that the file leaves out, and what the backend cannot say, contradict nothing.
+
+    Raises
+    ------
+    XpuConfigError
+        A field says that the device is another.
+    """
+    width = backend.wave_width(target)
+    said = f"target {target} of backend {backend.name!r}"
+    field = value = why = ""
+    if facts.backend not in (ANY_BACKEND, backend.name):
+        field, value, why = "backend", facts.backend, f"not that of {said}"
+    elif facts.architecture and backend.runs_code(facts.architecture, target) is False:
+        field, value, why = "architecture", facts.architecture, f"which runs no code for {said}"
+    elif None not in (facts.wave_width, width) and facts.wave_width != width:
+        field, value, why = "wave_width", str(facts.wave_width), f"and {said} has waves of {width}"
+    if field:
+        raise XpuConfigError(
+            f"{path}: {field} = {value}, {why}; name a target that the device runs with --target, "
+            f"or the facts of another device with --facts; without {field} any target is taken"
+        )

@@ -61,7 +61,7 @@ def show(
 
     finder = Finder(backend, target, problem)
     found = finder.find(kernel)
-    facts = None if facts_path is None else _facts(finder, facts_path)
+    facts = None if facts_path is None else _facts(finder, facts_path, found)
     document = _document(finder, found, facts)
     if as_json:
         print_json(document)
@@ -93,6 +93,7 @@ def diff(
 
     finder = Finder(backend, target, problem)
     pair = (finder.find(first), finder.find(second))
+    # Not of one target or the other: who compares two of them for one device means to.
     facts = None if facts_path is None else _facts(finder, facts_path)
     left, right = (_flat(_document(finder, each, facts)) for each in pair)
     rows = [
@@ -113,10 +114,14 @@ def diff(
         print_code(both)
 
 
-def _facts(finder: Finder, path: Path) -> DeviceFacts:
-    from xpu.cli.facts_file import read_facts
+def _facts(finder: Finder, path: Path, *kernels: Found) -> DeviceFacts:
+    from xpu.cli.facts_file import check_target, read_facts
 
-    return read_facts(path, finder.further_facts)
+    facts = read_facts(path, finder.further_facts)
+    for each in kernels:
+        if each.backend is not None:
+            check_target(path, facts, each.backend, each.manifest.target)
+    return facts
 
 
 def _document(finder: Finder, found: Found, facts: DeviceFacts | None) -> dict[str, Any]:

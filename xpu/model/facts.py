@@ -16,6 +16,9 @@ from xpu.model._facts import count_or_absent, frozen_mapping, whole_or_absent
 from xpu.model.matrix import MatrixShape
 from xpu.model.names import nearest
 
+ANY_BACKEND: Final = "any"
+"""The backend of facts that say none."""
+
 
 def _count() -> Any:
     return attrs.field(default=None, converter=count_or_absent, kw_only=True)
@@ -44,7 +47,7 @@ class DeviceFacts:
         A count is not a whole number.
     """
 
-    backend: str = attrs.field(default="any", kw_only=True)
+    backend: str = attrs.field(default=ANY_BACKEND, kw_only=True)
     name: str | None = attrs.field(default=None, kw_only=True)
     architecture: str | None = attrs.field(default=None, kw_only=True)
     uuid: str | None = attrs.field(default=None, kw_only=True)

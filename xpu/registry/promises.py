@@ -31,6 +31,10 @@ def _all_facts(_item: Backend, _given: tuple[Any, ...], value: Any) -> str:
     return "" if is_right else "it must be the DeviceFacts of every device"
 
 
+def _yes_no_or_unknown(_item: Backend, _given: tuple[Any, ...], value: Any) -> str:
+    return "" if value is None or isinstance(value, bool) else "it must be a bool or None"
+
+
 def _one_for_each_unit(_item: Compiler, given: tuple[Any, ...], value: Any) -> str:
     wanted = len(given[0])
     made = value if _is_a_row(value) and len(value) == wanted else (None,)
@@ -105,6 +109,7 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "devices": ((Backend, _all_facts),),
     "open": ((Backend, _a(Device)), (ProblemSource, _a(OpenModel))),
     "code_targets": ((Backend, _texts),),
+    "runs_code": ((Backend, _yes_no_or_unknown),),
     "prebuilt": ((Backend, _a(Backend)),),
     "compile": ((Compiler, _one_for_each_unit),),
     "knows": ((Compiler, _a(bool)),),

@@ -268,6 +268,10 @@ class Backend(ABC):
         """
         return None
 
+    def runs_code(self, architecture: str, target: str) -> bool | None:
+        """Whether parts of an architecture run code for a target, by names alone; None: unknown."""
+        return None
+
     def library(self, routine: str) -> str:
         """Return name and version of the library that has a routine of `xpu.spec.routines`.
 

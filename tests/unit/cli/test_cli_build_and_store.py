@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
 import toy_family as toy
 
+from xpu.cli.facts_file import check_target
+from xpu.errors import XpuConfigError
+from xpu.model import DeviceFacts
 from xpu.spec import Availability, KernelSource, Preparation
+from xpu.testing import NullBackend
 
 
 class Copied(Preparation):
@@ -98,7 +103,7 @@ def test_a_target_that_a_named_family_has_nothing_for_is_refused(xpu, config, tm
     assert "the families have no members for target native" in answer.err
 
 
-FACTS = 'backend = "part"\nmultiprocessors = 32\n'
+FACTS = 'backend = "cpu"\nmultiprocessors = 32\n'
 
 
 def test_a_facts_file_leaves_out_what_cannot_run_before_the_cap(
@@ -121,6 +126,40 @@ def test_a_facts_file_leaves_out_what_cannot_run_before_the_cap(
     assert {status["two"], status["small"]} <= {"built", "cached"}
     facts.write_text("multiprocessor = 2\n")
     assert xpu("build", "toy", "--facts", facts).status == 2
+
+
+@pytest.mark.parametrize("command", [["build", "toy"], ["manifest", "show", "toy.plain"]])
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("backend", "part", "not that of target native of backend 'cpu'"),
+        ("architecture", "vax", "which runs no code for target native of backend 'cpu'"),
+    ],
+)
+def test_facts_of_another_device_than_the_targets_are_refused(
+    xpu, tmp_path: Path, command, field, value, why
+) -> None:
+    facts = tmp_path / "facts.toml"
+    facts.write_text(f'{field} = "{value}"\n')
+    answer = xpu(*command, "--facts", facts)
+    assert answer.status == 2
+    assert answer.err.startswith(f"xpu: {facts}: {field} = {value}, {why}; name a target that ")
+    facts.write_text(f'backend = "any"\narchitecture = "{platform.machine()}"\nwave_width = 64\n')
+    assert xpu(*command, "--facts", facts).status == 0
+
+
+def test_facts_of_another_wave_than_the_targets_are_refused() -> None:
+    class Waves(NullBackend):
+        def wave_width(self, target):
+            return {"narrow": 32}.get(target)
+
+    backend = Waves("simt", print, name="waves")
+    for target, width in (("narrow", 32), ("narrow", None), ("unknown", 64)):
+        check_target(Path("facts.toml"), DeviceFacts(wave_width=width), backend, target)
+    with pytest.raises(XpuConfigError) as caught:
+        check_target(Path("facts.toml"), DeviceFacts(wave_width=64), backend, "narrow")
+    told = "facts.toml: wave_width = 64, and target narrow of backend 'waves' has waves of 32; "
+    assert str(caught.value).startswith(told)
 
 
 GRAINS = {"huge": 4096, "large": 4096, "two": 32, "small": 16}

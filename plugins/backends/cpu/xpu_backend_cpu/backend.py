@@ -68,6 +68,10 @@ class CpuBackend(Backend):
 
         return CpuCompiler(find_toolchain(), self._machine.workers)
 
+    def runs_code(self, architecture: str, target: str) -> bool:
+        """Whether an architecture is this machine's, for which all targets of the compiler are."""
+        return architecture == self._machine.architecture
+
     def code_targets(self, index: int = 0) -> Sequence[str]:
         """Name this very processor, and the levels of its architecture that it has."""
         from xpu_backend_cpu.targets import runs

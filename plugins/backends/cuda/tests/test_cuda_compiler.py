@@ -291,6 +291,22 @@ def test_a_part_runs_its_own_code_and_that_of_older_parts_of_its_generation(capa
     assert list(toolchain.runnable(*capability)) == names
 
 
+@pytest.mark.parametrize(
+    ("architecture", "target", "does"),
+    [
+        ("sm_90", "sm_90a", True),
+        ("sm_90a", "sm_90", True),
+        ("sm_86", "sm_80", True),
+        ("sm_121", "sm_120", True),
+        ("sm_80", "sm_86", False),
+        ("sm_90", "sm_80", False),
+        ("gfx1151", "sm_90", False),
+    ],
+)
+def test_an_architecture_runs_code_for_itself_and_for_its_generation(architecture, target, does):
+    assert CudaBackend().runs_code(architecture, target) is does
+
+
 def test_nvrtc_knows_its_targets_and_no_others(compiler):
     assert compiler.knows("sm_80")
     assert not any(compiler.knows(name) for name in ("sm_70", "native", "gfx1151", "x86-64"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -73,6 +74,13 @@ class CudaBackend(Backend):
     def wave_width(self, target: str) -> int | None:
         """Return the lanes of a warp: the same for every target."""
         return 32
+
+    def runs_code(self, architecture: str, target: str) -> bool:
+        """Whether code for a target runs on an architecture; see `code_targets`."""
+        from xpu_backend_cuda.toolchain import runnable
+
+        named = re.fullmatch(r"sm_([0-9]+)([0-9])a?", architecture)
+        return named is not None and target in runnable(int(named[1]), int(named[2]))
 
     def prebuilt(self, runtime: Mapping[str, Path]) -> Backend:
         """Return the backend as it runs kernels that are built: without NVRTC."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from xpu_backend_hip.backend import HipBackend
 from xpu_backend_hip.facts import cleaned
 from xpu_backend_hip.hardware import hardware_of, runnable
 
@@ -157,3 +158,18 @@ def test_code_without_a_feature_runs_with_either() -> None:
     )
     assert runnable("gfx1151") == ("gfx1151", "gfx11-generic")
     assert runnable("gfx942:sramecc+:xnack-")[-2:] == ("gfx942", "gfx9-4-generic")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "target", "does"),
+    [
+        ("gfx1151", "gfx1151", True),
+        ("gfx1151", "gfx11-generic", True),
+        ("gfx90a", "gfx90a:sramecc+:xnack-", True),
+        ("gfx90a:sramecc+:xnack-", "gfx90a:sramecc+", True),
+        ("gfx1151", "gfx1100", False),
+        ("sm_90", "gfx1100", False),
+    ],
+)
+def test_an_architecture_runs_code_for_itself_and_for_its_generation(architecture, target, does):
+    assert HipBackend().runs_code(architecture, target) is does

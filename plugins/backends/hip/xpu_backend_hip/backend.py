@@ -62,6 +62,12 @@ class HipBackend(Backend):
 
         return None if generation(target) is None else wave_width(target)
 
+    def runs_code(self, architecture: str, target: str) -> bool:
+        """Whether code for a target runs on an architecture, with whichever features of both."""
+        from xpu_backend_hip.hardware import runnable
+
+        return target.partition(":")[0] in runnable(architecture.partition(":")[0])
+
     def code_targets(self, index: int = 0) -> Sequence[str]:
         """Name the targets whose code a device runs: its own, and those of several parts."""
         from xpu_backend_hip.facts import target_of
