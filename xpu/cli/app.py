@@ -36,6 +36,7 @@ _COMMANDS: Final = {
     "store": "xpu.cli.store:store",
     "tune": "xpu.cli.tune:tune",
 }
+_KEPT: Final = "what was finished is kept"
 
 
 class _Group(click.Group):
@@ -86,14 +87,14 @@ def _status(arguments: list[str]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.Abort:
-        return _fail("interrupted; what was finished is kept", 130)
+    except click.Abort as stop:
+        return _fail(f"interrupted; {str(stop) or _KEPT}", 130)
     except click.ClickException as error:
         with suppress(OSError):
             error.show()
         return error.exit_code
     except KeyboardInterrupt:
-        return _fail("interrupted; what was finished is kept", 130)
+        return _fail(f"interrupted; {_KEPT}", 130)
     except BrokenPipeError:
         return 1  # whoever read the output is gone: nobody is left to say it to
     except XpuError as error:

@@ -15,8 +15,9 @@ from xpu.cli.build_report import failures, print_builds, print_gates, rows_of
 from xpu.cli.output import json_option, print_json
 
 if TYPE_CHECKING:
-    from xpu.building import FamilyBuild
+    from xpu.building import Building, FamilyBuild, Target
     from xpu.bundle import BundleWriter
+    from xpu.model import Family
     from xpu.registry import Registry
     from xpu.settings import Settings
 
@@ -107,11 +108,26 @@ def _built(
             check_target(facts_path, facts, each.backend, each.name)
     check_dialects(registry, settings, names, wanted)
     steps = building.steps(chosen, wanted)
-    builds = []
-    with _progress(len(steps)) as told:
-        for build in building.run(steps):
-            builds.append(build)
-            told(build)
+    return _run(building, steps)
+
+
+def _run(building: Building, steps: Sequence[tuple[Target, Family]]) -> list[FamilyBuild]:
+    """Build step by step; an interrupt says what is kept.
+
+    A compiler gives what it made of a family all at once: less at a time would leave it waiting
+    for the slowest unit more often.
+    """
+    builds: list[FamilyBuild] = []
+    try:
+        with _progress(len(steps)) as told:
+            for build in building.run(steps):
+                builds.append(build)
+                told(build)
+    except KeyboardInterrupt as stop:
+        done = f"{len(builds)} of {len(steps)} builds of a family for a target are finished"
+        raise click.Abort(
+            f"{done} and kept in the build cache; nothing is kept of the one that was under way"
+        ) from stop
     return builds
 
 

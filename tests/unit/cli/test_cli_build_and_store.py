@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import toy_family as toy
 
+from xpu.building import Building
 from xpu.cli.facts_file import check_target
 from xpu.errors import XpuConfigError
 from xpu.model import DeviceFacts
@@ -160,6 +161,25 @@ def test_facts_of_another_wave_than_the_targets_are_refused() -> None:
         check_target(Path("facts.toml"), DeviceFacts(wave_width=64), backend, "narrow")
     told = "facts.toml: wave_width = 64, and target narrow of backend 'waves' has waves of 32; "
     assert str(caught.value).startswith(told)
+
+
+def test_an_interrupt_says_which_builds_are_kept(xpu, config: Path, monkeypatch) -> None:
+    own = (config / "families.toml").read_text()
+    (config / "families.toml").write_text(f'{own}\n[families.more]\nlike = "toy"\n')
+    build = Building._family
+
+    def interrupted(self, adaptor, family, target):
+        if family.name == "more":
+            raise KeyboardInterrupt
+        return build(self, adaptor, family, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Building, "_family", interrupted)
+        answer = xpu("build")
+    told = "interrupted; 1 of 2 builds of a family for a target are finished and kept in the build"
+    assert (answer.status, answer.out) == (130, "")
+    assert f"xpu: {told} cache; nothing is kept of the one that was under way\n" in answer.err
+    assert {row["status"] for row in xpu("build", "toy", "--json").document[:2]} == {"cached"}
 
 
 GRAINS = {"huge": 4096, "large": 4096, "two": 32, "small": 16}
