@@ -69,6 +69,21 @@ def test_without_a_runtime_it_says_what_to_install(bare) -> None:
     assert fix == "install ROCm 6.0 or newer, or say in ROCM_PATH where it is"
 
 
+def test_a_named_place_without_a_runtime_is_told_from_none(bare, tmp_path) -> None:
+    pytest.importorskip("hip")
+    fix = "install ROCm 6.0 or newer, or say in ROCM_PATH where it is"
+    nowhere = str(tmp_path / "nowhere")
+    for named, why in (
+        ({}, ""),
+        (bare, f"; ROCM_PATH names {tmp_path}, which has no lib/libamdhip64.so"),
+        ({"ROCM_HOME": nowhere}, f"; ROCM_HOME names {nowhere}, which is no directory"),
+        ({"ROCM_PATH": nowhere, "ROCM_HOME": "/"}, f"; ROCM_PATH names {nowhere}, which is no"),
+    ):
+        _, reason, told = asked(named)
+        assert why in reason
+        assert (" names " in reason, told) == (bool(why), fix)
+
+
 def stubbed(machine: Any, **figures: int) -> tuple[dict[str, str], str]:
     own = {getattr(machine.hip_stub, name): value for name, value in figures.items()}
     directory = machine("gfx1151", own)

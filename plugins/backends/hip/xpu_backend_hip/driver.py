@@ -24,6 +24,7 @@ BINDINGS: Final = ("rocm.bindings.hip", "hip.hip")
 _LIBRARY: Final = "libamdhip64.so"
 _RELEASES: Final = range(12, 4, -1)
 """Numbers that a distribution's library may bear behind its name, without the plain one."""
+_PLACES: Final = ("ROCM_PATH", "ROCM_HOME")
 _RUNTIME: Final = "install ROCm 6.0 or newer, or say in ROCM_PATH where it is"
 SEVERAL: Final = "import the framework that brings one first, or set ROCM_PATH to the folder of its"
 _LEAST_VERSION: Final = 60000000
@@ -92,7 +93,7 @@ def library() -> tuple[str, str]:
     for mapped in _mapped():
         return mapped, ""
     sdk = _of_sdk()
-    named = os.environ.get("ROCM_PATH") or os.environ.get("ROCM_HOME") or "/opt/rocm"
+    named = next(filter(None, map(os.environ.get, _PLACES)), "/opt/rocm")
     for path in filter(None, (sdk, Path(named) / "lib" / _LIBRARY)):
         if path.is_file():
             return str(path), ""
@@ -104,7 +105,17 @@ def library() -> tuple[str, str]:
             said = said or str(error)
         else:
             return name, ""
-    return "", said
+    return "", f"{said}{_named_without()}"
+
+
+def _named_without() -> str:
+    """Say which variable names a place of the runtime; for where it is not found there."""
+    variable = next((name for name in _PLACES if os.environ.get(name)), None)
+    if variable is None:
+        return ""
+    place = Path(os.environ[variable])
+    why = f"has no lib/{_LIBRARY}" if place.is_dir() else "is no directory"
+    return f"; {variable} names {place}, which {why}"
 
 
 @functools.cache
