@@ -114,7 +114,7 @@ class Bundle:
                 f"{path}: bundle schema {other.args[0]!r}; this version reads {BUNDLE_SCHEMA}; "
                 f"{MEND}"
             ) from None
-        except (OSError, KeyError, TypeError, ValueError, RecursionError) as cause:
+        except (OSError, ValueError, RecursionError) as cause:
             raise self._damaged(TOP, f"cannot be understood: {cause}") from cause
 
     def _compare(self, name: str) -> None:
@@ -124,8 +124,9 @@ class Bundle:
             found = hashlib.sha256(self.path(name).read_bytes()).hexdigest()
         except FileNotFoundError:
             raise self._damaged(name, "is missing") from None
-        except OSError as cause:
-            raise self._damaged(name, f"cannot be read: {cause.strerror or cause}") from cause
+        except (OSError, ValueError) as cause:  # or it is no name of a file
+            why = getattr(cause, "strerror", None) or cause
+            raise self._damaged(repr(name)[1:-1], f"cannot be read: {why}") from cause
         if found != self._hashes.get(name):
             raise self._damaged(name, "is not what was written: its hash is another")
         self._verified[name] = state
@@ -134,7 +135,7 @@ class Bundle:
         """Return what changes when a file does; empty where it cannot be asked for."""
         try:
             state = os.stat(f"{self.directory}/{name}")  # noqa: PTH116 - a path object costs more
-        except OSError:
+        except (OSError, ValueError):
             return ()
         return (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
 

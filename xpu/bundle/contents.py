@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import attrs
 
 BUNDLE_SCHEMA: Final = 1
 TOP: Final = "bundle.json"
 CONFIG: Final = "config"
+Record = TypeVar("Record")
 
 
 @attrs.frozen
@@ -97,7 +98,8 @@ def contents_from_json(text: str) -> Contents:
     SchemaError
         It is of another schema.
     ValueError
-        It is no top file, or not the one that was written.
+        It is no top file, or not the one that was written; of another type than a field has
+        the message names the field.
     """
     document = json.loads(text)
     if not isinstance(document, dict) or "schema" not in document:
@@ -107,19 +109,56 @@ def contents_from_json(text: str) -> Contents:
     body = document.get("contents")
     if not isinstance(body, dict) or _hashed(body) != document.get("sha256"):
         raise ValueError("its contents are not those that were written")
-    return Contents(
-        version=body["version"],
-        targets=tuple(_carried(each) for each in body["targets"]),
-        hashes=body["hashes"],
-    )
+    return _read(Contents, body, "contents")
 
 
 class SchemaError(ValueError):
     """A bundle of a schema that this version does not read; its argument is that schema."""
 
 
-def _carried(values: Mapping[str, Any]) -> Carried:
-    return Carried(**{**values, "kernels": tuple(Kernel(**each) for each in values["kernels"])})
+def _read(kind: type[Record], values: object, where: str) -> Record:
+    """Make a record of a table, each field by the type that it is declared with."""
+    names = _FIELDS[kind]
+    if not isinstance(values, dict) or values.keys() != names.keys():
+        given = ", ".join(values) if isinstance(values, dict) else repr(values)
+        raise ValueError(f"{where} is a table of {', '.join(names)}, not of {given or 'nothing'}")
+    return kind(**{name: read(values[name], where, name) for name, read in names.items()})
+
+
+def _text(value: object, where: str, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where}.{name} is a text, not {value!r}")
+    return value
+
+
+def _texts(value: object, where: str, name: str) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}.{name} is a table of texts, not {value!r}")
+    inside = f"{where}.{name}"
+    return {key: _text(each, inside, key) for key, each in value.items()}
+
+
+def _rows(kind: type[Record]) -> Callable[[object, str, str], tuple[Record, ...]]:
+    def read(value: object, where: str, name: str) -> tuple[Record, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"{where}.{name} is a list of tables, not {value!r}")
+        return tuple(
+            [_read(kind, each, f"{where}.{name}[{index}]") for index, each in enumerate(value)]
+        )
+
+    return read
+
+
+_READERS: Final[Mapping[object, Callable[[object, str, str], Any]]] = {
+    "str": _text,
+    "Mapping[str, str]": _texts,
+    "tuple[Kernel, ...]": _rows(Kernel),
+    "tuple[Carried, ...]": _rows(Carried),
+}
+_FIELDS: Final[Mapping[type, Mapping[str, Callable[[object, str, str], Any]]]] = {
+    kind: {field.name: _READERS[field.type] for field in attrs.fields(kind)}
+    for kind in (Kernel, Carried, Contents)
+}
 
 
 def _hashed(body: Mapping[str, Any]) -> str:

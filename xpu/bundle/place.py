@@ -95,7 +95,7 @@ def _check_files(directory: Path, shown: Path) -> set[str]:
             f"--out {shown} holds a bundle of schema {other.args[0]!r}, whose files this version "
             "does not know; remove it, or name another directory"
         ) from None
-    except (KeyError, TypeError, ValueError, RecursionError) as cause:
+    except (ValueError, RecursionError) as cause:
         raise XpuConfigError(
             f"--out {shown} holds a {TOP} that cannot be understood ({cause}), so that its files "
             "are not known; remove it, or name another directory"

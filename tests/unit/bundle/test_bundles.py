@@ -321,6 +321,60 @@ def test_a_top_file_that_was_changed_is_refused(make, bound):
         bound(bundle)
 
 
+TARGET = "contents.targets[0]"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        (("version",), 7, "contents.version is a text, not 7"),
+        (("targets",), {"a": 1}, "contents.targets is a list of tables, not {'a': 1}"),
+        (("targets", 0), [], f"{TARGET} is a table of backend, dialect, target, carried, "),
+        (("targets", 0, "backend"), ["null"], f"{TARGET}.backend is a text, not ['null']"),
+        (("targets", 0, "more"), "", f"{TARGET} is a table of backend, "),
+        (("targets", 0, "runtime"), ["a"], f"{TARGET}.runtime is a table of texts, not ['a']"),
+        (("targets", 0, "routines"), {"a": 1}, f"{TARGET}.routines.a is a text, not 1"),
+        (("targets", 0, "kernels"), None, f"{TARGET}.kernels is a list of tables, not None"),
+        (("targets", 0, "kernels", 1), "x", f"{TARGET}.kernels[1] is a table of kernel, source, "),
+        (("targets", 0, "kernels", 1, "code"), 7, f"{TARGET}.kernels[1].code is a text, not 7"),
+        (("hashes",), [], "contents.hashes is a table of texts, not []"),
+        (("hashes", "config/rules.toml"), None, "contents.hashes.config/rules.toml is a text"),
+    ],
+)
+def test_a_forged_top_file_is_one_error_that_names_the_field(make, bound, place, value, told):
+    bundle = make()
+    forge(bundle, place, value)
+    with pytest.raises(XpuBuildError) as caught:
+        bound(bundle)
+    start = f"bundle {bundle}: bundle.json cannot be understood: {told}"
+    assert str(caught.value).startswith(start)
+    with pytest.raises(XpuConfigError, match="that cannot be understood"):
+        make()  # nor is it replaced
+
+
+@pytest.mark.parametrize(("name", "shown"), [("config/\0", r"\x00"), ("config/\ud800", r"\ud800")])
+def test_what_is_no_name_of_a_file_is_one_error(make, bound, name, shown):
+    bundle = make()
+    forge(bundle, ("hashes", name), "")
+    with pytest.raises(XpuBuildError) as caught:
+        bound(bundle)
+    assert str(caught.value).startswith(f"bundle {bundle}: config/{shown} cannot be read: ")
+
+
+def forge(bundle: Path, place: tuple[str | int, ...], value: object) -> None:
+    """Change a top file's contents at a place, and its hash with them."""
+    top = bundle / "bundle.json"
+    document = json.loads(top.read_text())
+    *way, last = ("contents", *place)
+    table = document
+    for key in way:
+        table = table[key]
+    table[last] = value
+    body = json.dumps(document["contents"], sort_keys=True, separators=(",", ":"))
+    document["sha256"] = hashlib.sha256(body.encode()).hexdigest()
+    top.write_text(json.dumps(document))
+
+
 @pytest.mark.parametrize("place", ["nothing", "file"])
 def test_a_place_without_a_bundle_is_refused(bound, tmp_path, place):
     (tmp_path / "file").write_text("")
