@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -11,6 +11,8 @@ from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import MANIFEST_SCHEMA, BufferAccess, KernelFacts, LaunchSite, Manifest, Operation
 
 Record = TypeVar("Record")
+
+_FIELDS: Final = attrs.fields_dict(Manifest).keys()
 
 Records = dict[tuple[int, type], Any]
 """Records that were made of a list, by its number and their kind, with the list: while it is kept
@@ -78,13 +80,16 @@ def manifest_from_document(
                 f"{where}: manifest schema {schema!r}; this version of XPU reads "
                 f"{MANIFEST_SCHEMA}: {_again(document)}"
             )
+        if document.keys() - _FIELDS:
+            given, allowed = ", ".join(document), ", ".join(_FIELDS)
+            raise XpuConfigError(f"found fields {given}; allowed: {allowed}")
         return Manifest(
             kernel=document["kernel"],
             target=document["target"],
             code_hash=document["code_hash"],
             compiler=document["compiler"],
             entry=document["entry"],
-            footprint=_record(KernelFacts, "footprint", document["footprint"]),
+            footprint=_footprint(document["footprint"]),
             buffers=_records(BufferAccess, "buffers", document["buffers"], made),
             operations=_records(Operation, "operations", document["operations"], made),
             max_threads=document.get("max_threads"),
@@ -96,6 +101,16 @@ def manifest_from_document(
         raise XpuBuildError(f"{where}: not a manifest: {why}") from missing
     except XpuConfigError as cause:
         raise XpuBuildError(f"{where}: not a manifest: {cause}") from cause
+
+
+def _footprint(table: object) -> KernelFacts:
+    """Make the footprint; a negative figure is absent from a driver, and damage in a file."""
+    facts = _record(KernelFacts, "footprint", table)
+    for name, value in table.items() if isinstance(table, dict) else ():
+        if isinstance(value, int) and value < 0:
+            told = f"{name} is a whole number, 0 or more, or absent, not {value}"
+            raise XpuConfigError(f"footprint: {told}")
+    return facts
 
 
 def _records(kind: type[Record], key: str, tables: object, made: Records) -> tuple[Record, ...]:

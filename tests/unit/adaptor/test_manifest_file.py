@@ -131,6 +131,13 @@ WHOLE = (
             "stack_bites = 6",
             "footprint: found fields stack_bites; needed: none",
         ),
+        (
+            "stack_bytes = 64",
+            "spill_bytes = -4",
+            "footprint: spill_bytes is a whole number, 0 or more, or absent, not -4",
+        ),
+        ("stack_bytes = 64", "registers = -1", "footprint: registers is a whole number, 0 or"),
+        ("max_threads = 128", "most_threads = 128", "found fields .*most_threads.*; allowed: ker"),
         ("stack_bytes = 64", "stack_bytes = 'x'", "footprint: a fact is a whole number or absent"),
     ],
 )
