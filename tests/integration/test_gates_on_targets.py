@@ -205,6 +205,7 @@ def test_a_member_for_waves_of_one_width_has_no_code_for_others(built) -> None:
     refused = built("emulator", "wave64", Narrow)
     assert (gates(refused), refused.has_failed) == ([("no-code", "few", "")], True)
     assert "waves of 32 lanes, as it declares, and the target's have 64" in str(refused.findings[0])
+    assert str(refused.findings[0]).count("or track it") == 1
     told = Unlowered("issue 7", "emulator", targets=("wave64",))
     for target in ("wave64", "wave32"):
         assert not built("emulator", target, Narrow, told).has_failed

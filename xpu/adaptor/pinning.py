@@ -125,8 +125,7 @@ def wave_of(
     if of_target is not None and width != of_target:
         raise XpuBuildError(
             f"{kernel}: its indexing assumes waves of {width} lanes, as it declares, and the "
-            f"target's have {of_target}; write it for xpu::wave_width lanes, or track it there "
-            'with unlowered and gate = "no-code"'
+            f"target's have {of_target}; write it for xpu::wave_width lanes"
         )
     return width
 

@@ -54,8 +54,8 @@ def targets_of(registry: Registry, names: Sequence[str], backend: str | None) ->
     Raises
     ------
     XpuConfigError
-        No compiler that is here knows a name; the message says what each is, or why not. Or it is
-        the name of another backend than `backend`.
+        A name is empty. No compiler that is here knows a name; the message says what each is,
+        or why not. Or it is the name of another backend than `backend`.
     XpuBuildError
         A backend that is named has no compiler, or knows no device.
     XpuLaunchException
@@ -64,6 +64,11 @@ def targets_of(registry: Registry, names: Sequence[str], backend: str | None) ->
     if not names:
         one = pick_backend(registry, None) if backend is None else registry.backend(backend)
         return [_native(one)]
+    if not all(names):
+        raise XpuConfigError(
+            "--target is empty; name what a backend compiles for, or a backend, for this machine's "
+            f"device: {', '.join(registry.backends)}"
+        )
     if backend is not None:
         one = registry.backend(backend)
         found = [_native(one) if name == backend else _named(registry, one, name) for name in names]

@@ -207,7 +207,9 @@ class Finder:
         own = rest.partition(".")[0]
         names = {member.name: member for member in family.members}
         if own not in names:
-            kernels = [f"{name}.{each}" for each in (*names, PREPARATION)]
+            prepares = self._registry.design(family.design).preparation is not None
+            own_names = [*names, *([PREPARATION] if prepares else [])]
+            kernels = [f"{name}.{each}" for each in own_names]
             raise XpuConfigError(f"no kernel is called {kernel!r}; {nearest(kernel, kernels)}")
         return family, names[own]
 

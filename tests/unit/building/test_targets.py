@@ -28,6 +28,12 @@ def test_the_name_of_another_backend_than_the_one_named_is_refused(registry):
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("backend", [None, "other"])
+def test_an_empty_name_is_refused(registry, backend):
+    with pytest.raises(XpuConfigError, match=r"^--target is empty; .*: null, other$"):
+        targets_of(registry, ["null", ""], backend)
+
+
 class Knowing(NullCompiler):
     def knows(self, target):
         return target == "one"

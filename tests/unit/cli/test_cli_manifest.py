@@ -170,6 +170,8 @@ def test_what_is_not_there_is_said(xpu, kernel, status, words) -> None:
     answer = xpu("manifest", "show", kernel)
     assert answer.status == status
     assert words in answer.err
+    assert "allowed: toy.prepare" not in answer.err
+    assert ", toy.prepare" not in answer.err
 
 
 def test_a_kernel_is_shown_only_where_it_exists(xpu, config) -> None:
