@@ -9,6 +9,7 @@ import attrs
 from xpu.building.startup import pick_backend
 from xpu.bundle import Carried
 from xpu.errors import XpuConfigError, XpuError
+from xpu.model.names import probably
 from xpu.registry import Registry, bare
 from xpu.spec import Backend, Compiler
 
@@ -95,6 +96,7 @@ def _named(registry: Registry, backend: Backend, name: str) -> Target:
 def _found(registry: Registry, name: str) -> Target:
     if name in registry.backends:
         return _native(registry.backend(name))
+    known = [*registry.backends]
     missing = []
     for backend in map(registry.backend, registry.backends):
         try:
@@ -104,8 +106,9 @@ def _found(registry: Registry, name: str) -> Target:
             continue
         if compiler.knows(name):
             return Target(name, backend, compiler)
+        known += compiler.targets()
     told = "; ".join([", ".join(registry.backends), *missing])
     raise XpuConfigError(
-        f"--target {name}: no compiler knows it; allowed: what a backend compiles for, or the "
-        f"name of a backend, which stands for this machine's device: {told}"
+        f"--target {name}: no compiler knows it; {probably(name, known)}allowed: what a backend "
+        f"compiles for, or the name of a backend, which stands for this machine's device: {told}"
     )

@@ -9,7 +9,11 @@ from collections.abc import Iterable
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Say which name was probably meant, and which are allowed."""
     names = sorted(allowed)
-    close = difflib.get_close_matches(name, names, n=1)
     shown = ", ".join(names) if names else "nothing is declared"
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}allowed: {shown}"
+    return f"{probably(name, names)}allowed: {shown}"
+
+
+def probably(name: str, allowed: Iterable[str]) -> str:
+    """Ask whether a name was meant, where one is near; too many are allowed to name them."""
+    close = difflib.get_close_matches(name, sorted(allowed), n=1)
+    return f"did you mean {close[0]!r}? " if close else ""

@@ -6,7 +6,7 @@ the core or of another plugin, or not at all: a ``verify`` that gives None conde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from xpu.errors import XpuBuildError
@@ -54,6 +54,12 @@ def _one_for_each_argument(design: Design, _given: tuple[Any, ...], value: Any) 
 def _texts(_item: object, _given: tuple[Any, ...], value: Any) -> str:
     is_right = _is_a_row(value) and all(isinstance(each, str) for each in value)
     return "" if is_right else "it must be a sequence of texts"
+
+
+def _are_texts(_item: object, _given: tuple[Any, ...], value: Any) -> str:
+    is_right = isinstance(value, Collection) and not isinstance(value, str)
+    is_right = is_right and all(isinstance(each, str) for each in value)
+    return "" if is_right else "it must be a collection of texts"
 
 
 def _whole_numbers(_item: object, _given: tuple[Any, ...], value: Any) -> str:
@@ -113,6 +119,7 @@ _PROMISES: Final[Mapping[str, tuple[tuple[type, Promise], ...]]] = {
     "prebuilt": ((Backend, _a(Backend)),),
     "compile": ((Compiler, _one_for_each_unit),),
     "knows": ((Compiler, _a(bool)),),
+    "targets": ((Compiler, _are_texts),),
     "carried_target": ((Compiler, _a(str)),),
     "runtime": ((Compiler, _a(Mapping)),),
     "library": ((Backend, _a(str)),),

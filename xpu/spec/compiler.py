@@ -6,7 +6,7 @@ It works with no device present. The core gives it units and keeps what it makes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -89,6 +89,10 @@ class Compiler(ABC):
             return target == self.native_target()
         except XpuBuildError:
             return False
+
+    def targets(self) -> Collection[str]:
+        """Name targets that it `knows`, for hints on a name that nobody does; as inherited none."""
+        return ()
 
     def carried_target(self, target: str) -> str:
         """Return the name under which code for a target is carried to other machines.

@@ -28,6 +28,18 @@ def test_the_name_of_another_backend_than_the_one_named_is_refused(registry):
     assert told in str(caught.value)
 
 
+def test_the_nearest_name_that_a_compiler_knows_is_said(registry, monkeypatch):
+    monkeypatch.setattr(NullCompiler, "targets", lambda _: ["level-1", "level-2", "part"])
+    told = r"^--target {}: no compiler knows it; {}allowed: what a backend"
+    for name, hint in (
+        ("level-9", r"did you mean 'level-2'\? "),
+        ("gpu", ""),
+        ("nul", r".*'null'\? "),
+    ):
+        with pytest.raises(XpuConfigError, match=told.format(name, hint)):
+            targets_of(registry, [name], None)
+
+
 @pytest.mark.parametrize("backend", [None, "other"])
 def test_an_empty_name_is_refused(registry, backend):
     with pytest.raises(XpuConfigError, match=r"^--target is empty; .*: null, other$"):

@@ -48,6 +48,7 @@ def test_a_compiler_says_which_targets_it_takes(said: str, tmp_path: Path):
     fake.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({said!r})\n")
     fake.chmod(0o755)
     compiler = CpuCompiler(Toolchain((str(fake),), "gcc", "12"), workers=1)
+    assert {"x86-64", "haswell", "znver4"} <= set(compiler.targets())
     for name in ("native", "x86-64", "haswell", "znver4", "znver4+avx"):
         assert compiler.knows(name)
     for name in ("sm_90", "gfx1151", "zen", ""):

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -53,6 +53,10 @@ class CpuCompiler(Compiler):
     def knows(self, target: str) -> bool:
         """Whether it is this machine's own instruction set, or one that ``-march`` takes."""
         return knows(self._toolchain, target)
+
+    def targets(self) -> Collection[str]:
+        """Name what ``-march`` takes."""
+        return known_targets(self._toolchain)
 
     def carried_target(self, target: str) -> str:
         """Return the target; native code bears the name of this very processor."""

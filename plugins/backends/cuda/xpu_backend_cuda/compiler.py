@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -87,6 +87,10 @@ class CudaCompiler(Compiler):
     def knows(self, target: str) -> bool:
         """Whether NVRTC makes code for a target."""
         return target in self._toolchain.targets
+
+    def targets(self) -> Collection[str]:
+        """Name what NVRTC makes code for."""
+        return self._toolchain.targets
 
     def fingerprint(self, target: str) -> str:
         """Return the flags, a hash of the prelude, and the library's size.

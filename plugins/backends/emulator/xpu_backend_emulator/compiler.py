@@ -14,7 +14,7 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -90,6 +90,10 @@ class EmulatorCompiler(Compiler):
     def knows(self, target: str) -> bool:
         """Whether a target is one of `TARGETS`."""
         return target in TARGETS
+
+    def targets(self) -> Collection[str]:
+        """Name `TARGETS`."""
+        return TARGETS
 
     def carried_target(self, target: str) -> str:
         """Return the target with the host's architecture: a kernel is code for the host."""

@@ -14,7 +14,7 @@ import shlex
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -104,6 +104,10 @@ class HipCompiler(Compiler):
         """Whether clang makes code for a target, a processor with or without features."""
         processor = target.partition(":")[0]
         return generation(target) is not None and processor in self._toolchain.targets
+
+    def targets(self) -> Collection[str]:
+        """Name processors that clang makes code for."""
+        return self._toolchain.targets
 
     def fingerprint(self, target: str) -> str:
         """Return the flags, a hash of the prelude, and what the compiler says of itself.
