@@ -100,7 +100,8 @@ def _record(
 def _serving(calibrator: Calibrator) -> CalibrationFile:
     found = Calibrations().find(calibrator.key)
     if found is None:
-        named = ", ".join(f"{name} {text}" for name, text in attrs.asdict(calibrator.key).items())
+        key = attrs.asdict(calibrator.key)
+        named = ", ".join(f"{name} {text}" for name, text in key.items() if text)
         raise XpuError(f"nothing is known of {named}; measure it with: xpu calibrate")
     return found
 

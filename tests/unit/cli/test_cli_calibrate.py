@@ -126,8 +126,14 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> Callable
     return command
 
 
+def test_without_a_record_it_names_what_the_key_holds_and_nothing_empty(command) -> None:
+    status, out, err = command("calibrate", "--show")
+    assert (status, out) == (1, "")
+    named = "device a part, null-mp4, driver 7, compiler null 1"
+    assert f"nothing is known of {named}; measure it with: xpu calibrate" in err
+
+
 def test_it_measures_keeps_and_shows(command, tmp_path: Path) -> None:
-    assert command("calibrate", "--show")[0] == 1
     status, out, err = command("calibrate", "--json")
     assert (status, err) == (0, "")
     document = json.loads(out)
