@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+import attrs
 
 from xpu.model.result import CONTENDED_LOAD, ChoiceResult
 
@@ -67,3 +69,16 @@ def load_percent(share: float) -> int:
 def note_without_load(result: ChoiceResult) -> str:
     """Return a result's note without what it says of a contended device."""
     return result.note.removesuffix(load_note(result.foreign_load)).removesuffix("; ")
+
+
+def resting_on(result: ChoiceResult, others: Iterable[ChoiceResult]) -> ChoiceResult:
+    """Return a result that is not kept where one of those that it rests on was not.
+
+    A stored route serves nobody while its family's own answer has to be timed again.
+    """
+    most = max((each.foreign_load or 0.0 for each in others), default=0.0)
+    note = load_note(most)
+    if result.is_contended or not note:
+        return result
+    note = "; ".join(filter(None, (result.note, note)))
+    return attrs.evolve(result, stored=False, foreign_load=most, note=note)

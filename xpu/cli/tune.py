@@ -24,6 +24,7 @@ LEFT: Final = 3
 
 INTERRUPTED: Final = "interrupted"
 ELSEWHERE: Final = "elsewhere"
+CONTENDED: Final = "contended"
 
 
 @click.command()
@@ -122,22 +123,22 @@ def _left_out(orchestrator: Orchestrator, model: ModelProblems | None) -> Mappin
 
 
 def _run(tuning: Tuning) -> str:
-    """Answer what there is; return what ended it before its time, the empty text if nothing did."""
+    """Answer what there is; return why something is left, the empty text if nothing is."""
     try:
-        with _progress(len(tuning.left)) as told:
+        with _progress(len(tuning.unanswered)) as told:
             for _ in tuning.run():
                 told(tuning)
     except KeyboardInterrupt:
         return INTERRUPTED
-    if not tuning.left:
-        return ""
-    return "budget" if tuning.is_spent else ELSEWHERE
+    if tuning.unanswered:
+        return "budget" if tuning.is_spent else ELSEWHERE
+    return CONTENDED if tuning.left else ""
 
 
 def _status(tuning: Tuning) -> int:
     if any(not answer.result.member for answer in tuning.answers):
         return FAILED
-    return LEFT if tuning.left or tuning.unkept else 0
+    return LEFT if tuning.left else 0
 
 
 class _Bar:

@@ -18,6 +18,7 @@ _WHY_LEFT: Final = {
     "budget": "the budget is spent",
     "interrupted": "it was interrupted",
     "elsewhere": "another process is timing them",
+    "contended": "others held the device",
 }
 
 
@@ -30,7 +31,7 @@ def print_tuning(
     seconds: float,
     as_json: bool,
 ) -> None:
-    """Print every answer, what is left, and what stopped it (the empty text: nothing did)."""
+    """Print every answer, what is left, and why (the empty text: nothing is)."""
     from xpu.probes import ProbeOutcome
 
     device = _device(orchestrator)
@@ -111,9 +112,12 @@ def _print_left(tuning: Tuning, stopped: str) -> None:
         ["family", "memory", "problems"],
         [[family, memory, keys] for (family, memory), keys in families.items()],
     )
-    total = len(tuning.left) + len(tuning.answers)
+    total = len(tuning.unanswered) + len(tuning.answers)
+    unkept = ""
+    if stopped != "contended" and tuning.unkept:
+        unkept = f" (for {len(tuning.unkept)} of them others held the device)"
     click.echo(
-        f"{len(tuning.left)} of {total} problems are left, {_WHY_LEFT[stopped]}; "
+        f"{len(tuning.left)} of {total} problems are left, {_WHY_LEFT[stopped]}{unkept}; "
         "run the same command again to go on"
     )
 

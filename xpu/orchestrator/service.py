@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from xpu.choice import ShapeChoice, foreseen
+from xpu.choice.foreign_load import resting_on
 from xpu.errors import XpuLaunchException
 from xpu.model import ChoiceResult, Family, Problem
 from xpu.orchestrator.assembly import Assembled, Assembly
@@ -267,6 +268,7 @@ class Service:
                 why, elsewhere = f"{each.result.family} has no answer", each.result.is_stand_in
                 return self._stand_in(family, problem, key[2], why, is_timed_elsewhere=elsewhere)
         result = self._choose(assembled, key[2], may_time=True, data=data)
+        result = resting_on(result, (each.result for each in choices))
         if result.source == "default":
             self._tell_default(result, result.note or "it is too large to be timed")
         is_final = result.source != "default" and not result.is_contended

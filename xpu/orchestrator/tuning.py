@@ -63,7 +63,7 @@ class Tuning:
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self.answers: list[Answer] = []
-        self._left = list(questions)
+        self._unanswered = list(questions)
         self._orchestrator = orchestrator
         self._model = model
         self._budget_s = budget_s
@@ -72,8 +72,13 @@ class Tuning:
 
     @property
     def left(self) -> tuple[Question, ...]:
+        """The questions that have no answer, or one that was not kept."""
+        return (*(answer.question for answer in self.unkept), *self._unanswered)
+
+    @property
+    def unanswered(self) -> tuple[Question, ...]:
         """The questions that have no answer yet."""
-        return tuple(self._left)
+        return tuple(self._unanswered)
 
     @property
     def unkept(self) -> tuple[Answer, ...]:
@@ -86,19 +91,19 @@ class Tuning:
         return self._budget_s is not None and self._clock() - self._began_s >= self._budget_s
 
     def run(self) -> Iterator[Answer]:
-        """Answer what is left, and yield each answer as it comes.
+        """Answer what has no answer, and yield each answer as it comes.
 
         A question that another process is timing is asked again after all the others; it is
         left when its answer is not there even then.
         """
         for _ in range(_TIMES_ASKED):
-            for question in self.left:
+            for question in self.unanswered:
                 if self.is_spent:
                     return
                 answer = self._answer(question)
                 if answer.result.is_stand_in:
                     continue
-                self._left.remove(question)
+                self._unanswered.remove(question)
                 self.answers.append(answer)
                 yield answer
 
@@ -112,7 +117,7 @@ class Tuning:
         took = timed or [answer.seconds for answer in self.answers]
         if not took:
             return None
-        rest = statistics.fmean(took) * len(self.left)
+        rest = statistics.fmean(took) * len(self._unanswered)
         if self._budget_s is None:
             return rest
         return min(rest, max(0.0, self._began_s + self._budget_s - self._clock()))

@@ -143,6 +143,22 @@ def test_tune_asks_first_what_the_answer_rests_on_and_nothing_twice(xpu) -> None
     assert f"{answer['choice']} ({answer['serving']})" in xpu("tune", "--problem", "any:1000").out
 
 
+def test_what_rests_on_an_answer_that_was_not_kept_is_left_with_it(xpu, monkeypatch) -> None:
+    command = ("tune", "--problem", "any:3000", "--json")
+    with monkeypatch.context() as patch:
+        patch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.9)
+        document = xpu(*command).document
+    # One route alone takes part, so the route itself is not timed.
+    assert [(one["family"], one["source"], one["stored"]) for one in document["results"]] == [
+        ("toy", "timed", False),
+        ("any", "only", False),
+    ]
+    assert [one["family"] for one in document["left"]] == ["toy", "any"]
+    plan = xpu(*command, "--dry-run").document
+    assert [one["state"] for one in plan["problems"]] == ["to_time", "to_time"]
+    assert xpu(*command).document["left"] == []
+
+
 def test_a_probe_looks_at_it(xpu, config: Path) -> None:
     (config / "probes.toml").write_text('[probes.each]\nfamilies = ["any"]\nproblems = ["3000"]\n')
     [result] = xpu("probe", "run", "--json").document["results"]

@@ -130,12 +130,38 @@ def test_an_interrupted_run_reports_whole_answers_and_what_is_left(
 def test_answers_that_others_kept_from_being_kept_are_left(
     xpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    command = ("tune", "--problem", "toy:2000", "--problem", "toy:256")
     with monkeypatch.context() as patch:
         patch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.9)
-        answer = xpu("tune", "--problem", "toy:2000")
+        answer = xpu(*command)
+        document = xpu(*command, "--json").document
     assert answer.status == 3
-    assert "1 of 1 answers was not kept: others held 90 %" in answer.out
-    assert xpu("tune", "--problem", "toy:2000").status == 0
+    assert "1 of 2 answers was not kept: others held 90 %" in answer.out
+    assert "1 of 2 problems are left, others held the device; run the same command" in answer.out
+    assert document["stopped"] == "contended"
+    assert [one["problem"] for one in document["left"]] == ["2000"]
+    plan = xpu(*command, "--dry-run", "--json").document
+    assert [one["problem"] for one in plan["problems"] if one["state"] == "to_time"] == ["2000"]
+    document = xpu(*command, "--json").document
+    assert (document["left"], document["stopped"]) == ([], None)
+
+
+def test_a_spent_budget_and_answers_that_were_not_kept_are_both_told_of(
+    xpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.foreign_load", lambda _: 0.9)
+    spent = property(lambda self: bool(self.answers))
+    monkeypatch.setattr("xpu.orchestrator.Tuning.is_spent", spent)
+    command = ("tune", "--problem", "toy:2000", "--problem", "toy:3000", "--budget", "60")
+    document = xpu(*command, "--json").document
+    assert document["stopped"] == "budget"
+    assert [one["problem"] for one in document["left"]] == ["2000", "3000"]
+    shown = xpu(*command)
+    assert shown.status == 3
+    assert (
+        "2 of 2 problems are left, the budget is spent (for 1 of them others held the device); "
+        "run the same command again" in shown.out
+    )
 
 
 def test_a_problem_that_nothing_serves_is_status_1_and_costs_no_other(xpu) -> None:

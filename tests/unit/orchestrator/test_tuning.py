@@ -136,10 +136,22 @@ def test_an_interruption_leaves_whole_answers_and_the_question_it_fell_into(cloc
     assert sizes(tuning.left) == [3, 4, 5]
 
 
-def test_answers_that_were_not_kept_are_known(clock) -> None:
-    tuning = Tuning(Answers(clock, contended={4}), QUESTIONS, clock=clock)
-    list(tuning.run())
+def test_answers_that_were_not_kept_are_left_and_asked_once(clock) -> None:
+    host = Answers(clock, contended={4})
+    tuning = Tuning(host, QUESTIONS, clock=clock)
+    told = [tuning.seconds_left() for _ in tuning.run()]
     assert sizes(answer.question for answer in tuning.unkept) == [4]
+    assert (sizes(tuning.left), tuning.unanswered) == ([4], ())
+    # Twice in a row, for a burst may be over; at the end of the run not again.
+    assert [n for n, _, _ in host.asked] == [1, 2, 3, 4, 4, 5]
+    assert told[-1] == 0
+
+
+def test_of_a_spent_budget_what_was_not_kept_is_left_with_what_was_not_begun(clock) -> None:
+    tuning = Tuning(Answers(clock, contended={2}), QUESTIONS, budget_s=5.0, clock=clock)
+    list(tuning.run())
+    assert sizes(tuning.left) == [2, 3, 4, 5]
+    assert sizes(tuning.unanswered) == [3, 4, 5]
 
 
 def test_the_time_left_is_that_of_questions_that_were_timed(clock) -> None:
