@@ -26,9 +26,10 @@ def names(requirements: list[str]) -> set[str]:
 
 
 def test_every_folder_is_a_plugin(root: Path, plugin_folders: list[Path]) -> None:
-    kinds = {path.name for path in (root / "plugins").iterdir() if path.is_dir()}
-    assert kinds <= set(PACKAGE_KINDS)
-    inside = {path for path in (root / "plugins").glob("*/*") if path.is_dir()}
+    folders = [path for path in (root / "plugins").iterdir() if path.is_dir()]
+    kinds = [path for path in folders if path.name != "__pycache__"]
+    assert {path.name for path in kinds} <= set(PACKAGE_KINDS)
+    inside = {path for kind in kinds for path in kind.iterdir() if path.is_dir()}
     assert inside == set(plugin_folders)
 
 

@@ -330,6 +330,7 @@ def test_a_closed_orchestrator_says_so_and_starts_nothing(tmp_path):
         None, tuning="first-use", backend="cpu", config=config, registry=toy.toy_registry()
     )
     op, kernel = one.op("toy"), one.bind("toy", n=100)
+    member = kernel.member
     one.close()
     one.close()
     x, y = np.ones(100, np.float32), np.empty(100, np.float32)
@@ -346,7 +347,7 @@ def test_a_closed_orchestrator_says_so_and_starts_nothing(tmp_path):
         with pytest.raises(XpuLaunchException, match="'toy': this orchestrator is closed"):
             use()
     assert one._trials._worker._process is None
-    assert kernel.member == "a"
+    assert kernel.member == member
 
 
 def test_sizes_are_the_same_problem_in_any_order_and_of_any_integer_type(orchestrator):

@@ -10,6 +10,7 @@ from pathlib import Path
 import first_party
 import pytest
 
+from xpu import Orchestrator
 from xpu.adaptor import BuildCache
 from xpu.bundle import BundleWriter
 from xpu.orchestrator import Building, chosen_families, settings_for, targets_of, write_bundle
@@ -66,8 +67,24 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = chosen_families(settings, [FAMILY])
     steps = building.steps(chosen, targets_of(registry, ["cpu"], None))
     with BundleWriter(directory / "bundle", "0") as writer:
-        write_bundle(writer, list(building.run(steps)), settings)
+        write_bundle(writer, list(building.run(steps)), settings, chosen)
     return directory / "bundle"
+
+
+def test_a_family_of_routes_is_in_it_though_one_has_nothing_for_the_target(tmp_path) -> None:
+    registry = first_party.registry("cpu", "kquant")
+    few = tmp_path / "few.toml"
+    few.write_text("".join(f"[families.q4k_{name}]\ncap = 1\n" for name in ("matvec", "tile")))
+    settings = settings_for(registry, few)
+    chosen = chosen_families(settings, ["linear_q4k"])
+    building = Building(registry, settings, BuildCache())
+    builds = list(building.run(building.steps(chosen, targets_of(registry, ["cpu"], None))))
+    assert {build.family.name for build in builds} == {"q4k_matvec", "q4k_tile"}
+    with BundleWriter(tmp_path / "bundle", "0") as writer:
+        write_bundle(writer, builds, settings, chosen)
+    with Orchestrator(bundle=tmp_path / "bundle", registry=registry, tuning="off") as one:
+        for rows, route in ((1, "q4k_matvec"), (4, "q4k_tile"), (100, "q4k_tile")):
+            assert one.bind("linear_q4k", m=rows, n=64, k=512).member == route
 
 
 def test_it_binds_tunes_and_runs_where_no_compiler_is(bundle: Path, tmp_path: Path) -> None:

@@ -258,8 +258,16 @@ def _sources(
         yield adaptor.source_key(preparing), preparation
 
 
-def write_bundle(writer: BundleWriter, builds: Sequence[FamilyBuild], settings: Settings) -> None:
+def write_bundle(
+    writer: BundleWriter,
+    builds: Sequence[FamilyBuild],
+    settings: Settings,
+    chosen: Iterable[Family],
+) -> None:
     """Write what was built, all of it well, as a bundle.
+
+    It has the configuration of the families that were built, and of those of routes among the
+    chosen ones, with their routes: one may have nothing for any target.
 
     Raises
     ------
@@ -274,6 +282,9 @@ def write_bundle(writer: BundleWriter, builds: Sequence[FamilyBuild], settings: 
         for family in settings.families.values()
         if family.routes and all(route.family.name in names for route in family.routes)
     }
+    for family in chosen:
+        if family.routes:
+            names |= {family.name, *(route.family.name for route in family.routes)}
     writer.add_config(written(settings, names))
     by_target: dict[Target, list[FamilyBuild]] = {}
     for build in builds:

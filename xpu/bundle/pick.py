@@ -43,7 +43,7 @@ def picked(
         reasons.append("; ".join(filter(None, (f"{backend.name}: {state.reason}", state.fix))))
     raise XpuLaunchException(
         f"bundle {bundle.directory} serves no device here: it holds {bundle.held}; "
-        + " ".join(reasons)
+        + "; ".join(reasons)
     )
 
 

@@ -58,24 +58,28 @@ def build(
     compile or that spills, and no bundle is made then.
     """
     ctx.with_resource(_uncollected())
-    from xpu.building import settings_for
+    from xpu.building import chosen_families, settings_for
     from xpu.registry import default_registry
 
     registry = default_registry()
     settings = settings_for(registry)
+    chosen = chosen_families(settings, families)
     with _bundle(out) as writer:
-        builds = _built(registry, settings, families, backend, targets, facts_path)
+        builds = _built(registry, settings, families, chosen, backend, targets, facts_path)
         has_failed = any(build.has_failed for build in builds)
         if writer is not None and not has_failed:
             from xpu.building import write_bundle
 
-            write_bundle(writer, builds, settings)
+            write_bundle(writer, builds, settings, chosen)
     rows = rows_of(builds)
     if as_json:
         print_json(rows)
     else:
         print_builds(rows)
         print_gates(builds)
+        if out is not None and not has_failed:
+            held = ", ".join(dict.fromkeys(build.target.name for build in builds))
+            click.echo(f"bundle    {out}, for {held}")
     for why in failures(builds):
         click.echo(f"xpu: {why}", err=True)
     if has_failed:
@@ -88,15 +92,15 @@ def _built(
     registry: Registry,
     settings: Settings,
     names: Sequence[str],
+    chosen: Sequence[Family],
     backend: str | None,
     targets: Sequence[str],
     facts_path: Path | None,
 ) -> list[FamilyBuild]:
     from xpu.adaptor import BuildCache
-    from xpu.building import Building, check_dialects, chosen_families, targets_of
+    from xpu.building import Building, check_dialects, targets_of
     from xpu.cli.facts_file import check_target, read_facts
 
-    chosen = chosen_families(settings, names)
     facts = None
     if facts_path is not None:
         further = {name for one in registry.backends.values() for name in one.further_facts}

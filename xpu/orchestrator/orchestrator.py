@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,10 +138,9 @@ class Orchestrator:
             The code of a plugin failed; the message names it.
         """
         bound, key = self._binder.bound, (family, memory, *sizes.items())
-        try:
+        with suppress(KeyError, TypeError):  # TypeError: a size that is none, refused below
             return bound[key]
-        except (KeyError, TypeError):  # TypeError: a size that is none, refused below
-            kernel = self._binder.bind(self._family(family), sizes, self._mode(memory))
+        kernel = self._binder.bind(self._family(family), sizes, self._mode(memory))
         if kernel.is_final:
             bound[key] = kernel
         return kernel

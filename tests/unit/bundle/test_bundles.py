@@ -81,11 +81,10 @@ def make(tmp_path: Path, registry):
         toy.write_family(config, members, **keys)
         settings = settings_for(registry, config)
         building = Building(registry, settings, BuildCache(tmp_path / "cache"))
-        steps = building.steps(
-            chosen_families(settings, ["toy"]), targets_of(registry, ["null"], None)
-        )
+        chosen = chosen_families(settings, ["toy"])
+        steps = building.steps(chosen, targets_of(registry, ["null"], None))
         with BundleWriter(tmp_path / out, "0") as writer:
-            write_bundle(writer, list(building.run(steps)), settings)
+            write_bundle(writer, list(building.run(steps)), settings, chosen)
         return tmp_path / out
 
     return bundle
@@ -509,7 +508,7 @@ def test_code_that_is_not_its_manifests_goes_into_no_bundle(registry, tmp_path):
         ),
         BundleWriter(tmp_path / "bundle", "0") as writer,
     ):
-        write_bundle(writer, builds, settings)
+        write_bundle(writer, builds, settings, chosen)
     assert not (tmp_path / "bundle").exists()
 
 

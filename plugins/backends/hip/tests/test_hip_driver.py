@@ -88,7 +88,7 @@ def stubbed(machine: Any, **figures: int) -> tuple[dict[str, str], str]:
     own = {getattr(machine.hip_stub, name): value for name, value in figures.items()}
     directory = machine("gfx1151", own)
     made = machine.hip_stub.environment(directory)
-    names = ("ROCM_PATH", "LD_LIBRARY_PATH", "XPU_HIP_STUB")
+    names = ("ROCM_PATH", "LD_LIBRARY_PATH", "HIP_STUB_DIRECTORY")
     return {name: made[name] for name in names}, str(directory / "lib/libamdhip64.so")
 
 

@@ -20,7 +20,7 @@ static int figure_count;
 
 static void read_directory(void)
 {
-    const char *named = getenv("XPU_HIP_STUB");
+    const char *named = getenv("HIP_STUB_DIRECTORY");
     char path[600];
     if (!named || stub_directory[0]) return;
     snprintf(stub_directory, sizeof stub_directory, "%s", named);

@@ -28,7 +28,7 @@ from xpu_backend_hip.targets import wave_width
 from xpu_backend_hip.toolchain import find_toolchain
 
 HERE = Path(__file__).parent
-DIRECTORY_VARIABLE = "XPU_HIP_STUB"
+DIRECTORY_VARIABLE = "HIP_STUB_DIRECTORY"
 MEMORY_BYTES = 256 << 20
 VERSION, COUNT, HAS_NO_UUID, MEMORY, MACHINE = -1, -2, -3, -4, -5
 MACHINES = {"gfx90a": 0x3F, "gfx1151": 0x4A}

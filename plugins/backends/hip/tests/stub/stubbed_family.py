@@ -28,11 +28,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry = registry_of(StubbedHip(), kquant)
     settings = settings_for(registry, few)
     building = Building(registry, settings, BuildCache(directory / "cache"))
-    steps = building.steps(
-        chosen_families(settings, [FAMILY]), targets_of(registry, ["gfx1151"], None)
-    )
+    chosen = chosen_families(settings, [FAMILY])
+    steps = building.steps(chosen, targets_of(registry, ["gfx1151"], None))
     with BundleWriter(directory / "bundle", "0") as writer:
-        write_bundle(writer, list(building.run(steps)), settings)
+        write_bundle(writer, list(building.run(steps)), settings, chosen)
     return directory / "bundle"
 
 
