@@ -40,7 +40,8 @@ def likeness(value: object) -> Any:
     if isinstance(value, Parameters):
         return kind, likeness(value.known), value.recorded
     if kind is tuple or kind is list:
-        return kind, *map(likeness, value)  # type: ignore[call-overload]
+        parts: Any = value  # mypy does not narrow by `kind`
+        return kind, *map(likeness, parts)
     if isinstance(value, Mapping) and kind in _MAPPINGS:
         return kind, *((likeness(key), likeness(each)) for key, each in value.items())
     return _Itself(value)
