@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import hashlib
 import logging
-import os
 import shutil
 import tempfile
 import weakref
@@ -21,7 +20,7 @@ from xpu.adaptor.index import BuildIndex
 from xpu.adaptor.manifest_file import manifest_from_toml, manifest_to_toml
 from xpu.errors import XpuBuildError
 from xpu.model import Manifest
-from xpu.spec import build_cache_directory
+from xpu.spec import build_cache_directory, expanded
 
 _CODE: Final = "code"
 _MANIFEST: Final = "manifest.toml"
@@ -46,7 +45,7 @@ class BuildCache:
 
     def __init__(self, directory: str | Path | None = None) -> None:
         self.directory: Final = (
-            build_cache_directory() if directory is None else _absolute(directory)
+            build_cache_directory() if directory is None else expanded(directory).absolute()
         )
         self._stand_in: Path | None = None
         self._index = BuildIndex(self.directory / "index.json")
@@ -125,12 +124,6 @@ class BuildCache:
 
     def _failure_file(self, key: str) -> Path:
         return self._place(key).with_suffix(".failed")
-
-
-def _absolute(directory: str | Path) -> Path:
-    # Path.expanduser raises without a home; absolute, for a program that changes directory.
-    # Path.expanduser raises where there is no home; this leaves the text as it is.
-    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111 - Path wants a home
 
 
 def _under(directory: Path, key: str) -> Path:

@@ -24,6 +24,7 @@ from xpu.bundle.contents import (
 )
 from xpu.errors import XpuBuildError, XpuConfigError
 from xpu.model import Manifest
+from xpu.spec import expanded
 
 MEND: Final = "build it again: xpu build --target TARGET --out DIR"
 
@@ -45,7 +46,7 @@ class Bundle:
     """
 
     def __init__(self, directory: str | Path) -> None:
-        self.directory: Final = _absolute(directory)
+        self.directory: Final = expanded(directory).absolute()
         contents = self._top()
         self.version = contents.version
         self.targets: Final = contents.targets
@@ -143,8 +144,3 @@ class Bundle:
         return XpuBuildError(
             f"bundle {self.directory}: {name} {how}; copy it again whole, or {MEND}"
         )
-
-
-def _absolute(directory: str | Path) -> Path:
-    # Path.expanduser raises where there is no home; absolute, for a program that changes directory.
-    return Path(os.path.expanduser(directory)).absolute()  # noqa: PTH111 - Path wants a home

@@ -10,6 +10,7 @@ from typing import Final
 
 from xpu.bundle.contents import TOP, SchemaError, contents_from_json
 from xpu.errors import XpuConfigError
+from xpu.spec import expanded
 
 _SHOWN: Final = 5
 """Foreign files that a refusal names."""
@@ -44,7 +45,7 @@ def check_place(directory: Path) -> None:
     if directory == here or directory in here.parents:
         what = "the working directory" if directory == here else "above the working directory"
         raise XpuConfigError(f"--out {directory} is {what}, and is not replaced; {_ELSE}")
-    if directory == Path(os.path.realpath(os.path.expanduser("~"))):  # noqa: PTH111 - as elsewhere: Path raises where there is no home
+    if directory == Path(os.path.realpath(expanded("~"))):
         raise XpuConfigError(f"--out {directory} is the home directory; {_ELSE}")
     if os.path.lexists(directory):
         _check_files(directory, directory)

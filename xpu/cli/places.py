@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from xpu.errors import XpuConfigError
+from xpu.spec import expanded
 
 if TYPE_CHECKING:
     from xpu.orchestrator import Orchestrator
@@ -21,8 +22,7 @@ def store_directory() -> Path | None:
         return None
     if named is not None:
         try:
-            # Path.expanduser raises where there is no home.
-            return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111 - Path wants a home
+            return expanded(named).absolute()
         except FileNotFoundError:
             raise XpuConfigError(
                 f"XPU_STORE={named} is relative to the current directory, which is gone; "

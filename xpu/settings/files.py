@@ -17,6 +17,7 @@ from xpu.errors import XpuConfigError
 from xpu.model import nearest
 from xpu.settings.places import File, Place
 from xpu.settings.tables import FILES
+from xpu.spec import expanded
 
 Config = str | os.PathLike[str]
 Layer = list[File]
@@ -58,7 +59,7 @@ def base_file(name: str, environ: Mapping[str, str]) -> File:
     """Return a base file: the one in ``$XPU_CONFIG_DIR``, else the shipped one."""
     named = environ.get(BASE_VARIABLE, "")
     if named:
-        directory = _expanded(named)
+        directory = expanded(named)
         if not os.path.isdir(directory):  # noqa: PTH112 - Path.is_dir raises where access is denied
             raise XpuConfigError(
                 f"{BASE_VARIABLE}={named}: there is no such directory; name one that holds "
@@ -135,13 +136,6 @@ def _bytes(file: File) -> bytes:
     return data
 
 
-def _expanded(path: Config) -> Path:
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:  # ~name of somebody who is not known here
-        return Path(path)
-
-
 def _user_directory() -> Path:
     import platformdirs
 
@@ -156,7 +150,7 @@ def _present(directory: Path) -> Layer:
 def _given(config: object) -> Layer:
     if not isinstance(config, str | os.PathLike) or not os.fspath(config):
         raise XpuConfigError(f"config={config!r}: allowed: a directory or a .toml file")
-    path = _expanded(config)
+    path = expanded(config)
     if not os.path.lexists(path):
         raise XpuConfigError(f"config={path}: there is no such file or directory")
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where access is denied

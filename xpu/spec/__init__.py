@@ -28,9 +28,10 @@ from xpu.spec.elements import host_dtype, is_float
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from xpu.spec.host_arrays import numpy_view
 from xpu.spec.movable import MovableLaunch
+from xpu.spec.places import build_cache_directory, expanded
 from xpu.spec.prelude import simt_prelude
 from xpu.spec.probe import Probe, ProbeContext
-from xpu.spec.remembered import build_cache_directory, remembered
+from xpu.spec.remembered import remembered
 from xpu.spec.routines import GEMM_NT_BF16
 from xpu.spec.source import ModelMatrix, OpenModel, ProblemSource
 from xpu.spec.tiers import DEMOTED, NATIVE, SOFTWARE, in_tiers
@@ -71,6 +72,7 @@ __all__ = [
     "buffer_accesses",
     "build_cache_directory",
     "derive_modes",
+    "expanded",
     "fast_math",
     "hookimpl",
     "hookspec",

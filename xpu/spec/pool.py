@@ -23,7 +23,7 @@ from xpu.spec.backend import DeviceArray
 _LEAST_BYTES: Final = 512
 _PAGE_BYTES: Final = 2 << 20
 """Larger allocations come in whole pieces of this size, by which drivers map memory. Source: the
-least granularity that CUDA's driver names on parts since 2017, and the fragments of amdgpu."""
+least granularity of mapping that drivers of GPUs name, on parts since 2017."""
 _KEPT_SHARE: Final = 64
 """One part in this many of the device's memory is kept at most: the program has other users
 of it, which this must not starve."""

@@ -12,20 +12,10 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-
-def build_cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return ``$XPU_BUILD_CACHE``, else ``build`` in the platform's cache directory."""
-    named = environ.get("XPU_BUILD_CACHE", "").strip()
-    if named:
-        # Path.expanduser raises where there is no home; absolute, for a program that changes
-        # directory.
-        return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111 - Path wants a home
-    import platformdirs
-
-    return platformdirs.user_cache_path("xpu", appauthor=False) / "build"
+from xpu.spec.places import build_cache_directory
 
 
 def remembered(question: str, ask: Callable[[], tuple[str, Iterable[str | Path]]]) -> str:

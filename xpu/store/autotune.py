@@ -15,6 +15,7 @@ from typing import Final
 
 from xpu.errors import XpuConfigError
 from xpu.model import DeviceFacts
+from xpu.spec import expanded
 from xpu.store import disk
 from xpu.store.entry import Entry, StoredEntry, from_bytes, to_bytes
 from xpu.store.listing import stored_entries
@@ -221,7 +222,7 @@ class Autotune:
 
 def _absolute(directory: str | os.PathLike[str]) -> Path:
     try:
-        text = os.path.expanduser(os.fspath(directory))  # noqa: PTH111 - Path.expanduser raises without a home
+        text = os.fspath(directory)
     except TypeError:
         text = ""
     if not isinstance(text, str) or not text or "\0" in text:
@@ -229,4 +230,4 @@ def _absolute(directory: str | os.PathLike[str]) -> Path:
             f"a store's directory is a path, not {directory!r}; "
             "to work without a store say ShapeChoice(store=None)"
         )
-    return Path(text).absolute()  # the program may change its directory later
+    return expanded(text).absolute()  # the program may change its directory later

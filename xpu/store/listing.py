@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from xpu.errors import XpuError
+from xpu.spec import expanded
 from xpu.store import disk
 from xpu.store.entry import StoredEntry, from_bytes
 from xpu.store.names import is_device_key, is_part, is_shortened, spelled_out
@@ -26,7 +27,7 @@ def stored_entries(directory: str | os.PathLike[str]) -> tuple[StoredEntry, ...]
     XpuError
         A directory cannot be read.
     """
-    root = Path(os.path.expanduser(directory))  # noqa: PTH111 - Path.expanduser raises without a home
+    root = expanded(directory)
     try:
         return tuple(_walk(root))
     except OSError as error:

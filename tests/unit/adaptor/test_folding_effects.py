@@ -247,7 +247,7 @@ def an_attribute(self, member, problem):
 
 
 def an_attribute_by_name(self, member, problem):
-    setattr(self, "lanes", 1024)  # noqa: B010 - the case
+    setattr(self, "lanes", 1024)  # noqa: B010 - assigned by a call is what is tried
     return self.lanes
 
 
@@ -291,7 +291,7 @@ def by_a_walrus(self, member, problem):
 
 def by_a_walrus_of_an_assertion(self, member, problem):
     w = 64
-    assert (w := 1024)  # noqa: RUF018 - the case
+    assert (w := 1024)  # noqa: RUF018 - bound by an assertion is what is tried
     return w
 
 

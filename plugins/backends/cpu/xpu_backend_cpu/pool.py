@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import os
 import platform
 import tempfile
 from collections.abc import Callable
@@ -20,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-import platformdirs
 
 from xpu.errors import XpuBuildError, XpuLaunchException
+from xpu.spec import build_cache_directory
 from xpu_backend_cpu import amx
 from xpu_backend_cpu.process import Processes
 from xpu_backend_cpu.toolchain import FIX, Toolchain
@@ -72,7 +71,7 @@ def load_pool(toolchain: Toolchain) -> Pool:
         The compiler cannot build it.
     """
     amx.is_permitted()  # before any thread is made: threads inherit the answer
-    directory = _directory()
+    directory = build_cache_directory() / "cpu-runtime"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         library = _open(_built(toolchain, directory))
@@ -119,15 +118,6 @@ def _pool(library: ctypes.CDLL) -> Pool:
     nothing = ctypes.cast(library.xpu_cpu_nothing, ctypes.c_void_p).value
     assert nothing is not None
     return Pool(library.xpu_cpu_launch, library.xpu_cpu_threads, nothing)
-
-
-def _directory() -> Path:
-    named = os.environ.get("XPU_BUILD_CACHE", "").strip()
-    cache = platformdirs.user_cache_path("xpu", appauthor=False) / "build"
-    # Path.expanduser raises where there is no home; absolute, for the compiler runs elsewhere.
-    # Path.expanduser raises where there is no home.
-    place = Path(os.path.expanduser(named)).absolute() if named else cache  # noqa: PTH111 - Path wants a home
-    return place / "cpu-runtime"
 
 
 def _open(path: Path) -> ctypes.CDLL:

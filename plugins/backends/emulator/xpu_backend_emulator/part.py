@@ -12,6 +12,7 @@ import attrs
 
 from xpu.errors import XpuConfigError
 from xpu.model import DeviceFacts
+from xpu.spec import expanded
 
 FACTS_VARIABLE: Final = "XPU_EMULATOR_FACTS"
 WAVE_VARIABLE: Final = "XPU_EMULATOR_WAVE"
@@ -35,7 +36,7 @@ def emulated_facts(
         The facts file or a width cannot be used.
     """
     named = environ.get(FACTS_VARIABLE, "").strip()
-    path = Path(named).expanduser() if named else _GENERIC
+    path = expanded(named) if named else _GENERIC
     where = f"${FACTS_VARIABLE} ({path})" if named else str(path)
     try:
         values = tomllib.loads(path.read_text("utf-8"))
