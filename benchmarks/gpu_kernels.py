@@ -20,13 +20,15 @@ from kernel_limits import BYTES_PER_S, PEER_US, PLACE, limit_us, verdicts
 from kernel_limits import ROWS as EVERY_ROW
 from members import Bench, medians_us
 from report import Report, arguments
-from subjects import SERVING, families, numbers, pairs, routes
+from subjects import SERVING, families, numbers, pairs
 
 from xpu import Orchestrator, Problem
 from xpu.store import Calibrations
 
 ROWS: Final = (1, 2, 4, 8, 16, 64, 128, 512, 2048)
-TILES_FROM: Final = 9
+TILES_FROM: Final = 2
+LIBRARY_FROM: Final = 64
+"""From which m on the families `linear_q*k` ask them."""
 FORMATS: Final = ("q4k", "q5k", "q6k")
 MEMORY: Final = ("cold", "warm")
 COLUMNS: Final = {
@@ -126,7 +128,10 @@ def measure(args: argparse.Namespace, orchestrator: Orchestrator, bench: Bench) 
         COLUMNS,
         orchestrator,
         bandwidth=said,
-        **{"n x k": "{} x {}".format(*args.sizes[0]), "families": SERVING.format(TILES_FROM)},
+        **{
+            "n x k": "{} x {}".format(*args.sizes[0]),
+            "families": f"{SERVING.format(TILES_FROM)}, q*k_library from {LIBRARY_FROM} on",
+        },
     )
     course = Course(bench, report, bytes_per_s, args.seconds)
     rows = [*args.rows, *(m for m in args.every_row if m not in args.rows)]
@@ -134,7 +139,7 @@ def measure(args: argparse.Namespace, orchestrator: Orchestrator, bench: Bench) 
     for fmt in args.formats:
         for m in sorted(rows):
             where = (bench.settings, bench.backend.dialect, fmt)
-            for family in [*families(*where, m, tiles_from=TILES_FROM), *routes(*where)]:
+            for family in families(*where, m, tiles_from=TILES_FROM, library_from=LIBRARY_FROM):
                 # Row counts between the usual ones are looked at cold alone.
                 modes = args.memory if m in args.rows else args.memory[:1]
                 course.add(fmt, family, Problem(m=m, n=n, k=k), modes)

@@ -22,27 +22,26 @@ Point = tuple[int, int, int]
 
 
 def families(
-    settings: Settings, dialect: str, fmt: str, m: int, *, tiles_from: int = 16
+    settings: Settings,
+    dialect: str,
+    fmt: str,
+    m: int,
+    *,
+    tiles_from: int = 16,
+    library_from: int | None = None,
 ) -> list[str]:
-    """Name the families of a format that serve m rows and have members in the dialect."""
-    serves = (*SERVES, ("tile", tiles_from, 1 << 30))
+    """Name the families of a format that serve m rows and have members in the dialect.
+
+    Those that call a library are among them where it is said from which m on.
+    """
+    serves = [*SERVES, ("tile", tiles_from, 1 << 30)]
+    if library_from is not None:
+        serves.append(("library", library_from, 1 << 30))
     names = [f"{fmt}_{kind}" for kind, low, high in serves if low <= m <= high]
     return [
         name
         for name in names
         if name in settings.families and settings.family(name).for_dialect(dialect)
-    ]
-
-
-def routes(settings: Settings, dialect: str, fmt: str) -> list[str]:
-    """Name the families of a format that are of none of these kinds: they serve every m."""
-    kinds = ("_tile", *(f"_{kind}" for kind, _, _ in SERVES))
-    return [
-        name
-        for name, family in settings.families.items()
-        if str(family.constants.get("format", "")).replace("_", "") == fmt
-        and not name.endswith(kinds)
-        and family.for_dialect(dialect)
     ]
 
 

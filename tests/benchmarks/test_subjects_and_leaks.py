@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from choice_quality import TRITON_POINTS, chosen
 from leaks import DEVICE_BYTES, growth, verdicts
-from subjects import ROWS, SIZES, families, numbers, pairs, piece, points, routes
+from subjects import ROWS, SIZES, families, numbers, pairs, piece, points
 
 from xpu.orchestrator import settings_for
 from xpu.registry import default_registry
@@ -47,8 +47,8 @@ def test_families_serve_the_rows_that_they_are_asked_for() -> None:
     assert families(settings, "simt", "q6k", 16) == ["q6k_cols", "q6k_tile"]
     assert families(settings, "simt", "q6k", 9, tiles_from=9) == ["q6k_cols", "q6k_tile"]
     assert families(settings, "c", "q4k", 1) == ["q4k_matvec"]
-    kinds = ("_matvec", "_cols", "_tile")
-    assert not [name for name in routes(settings, "simt", "q4k") if name.endswith(kinds)]
+    library = {m: families(settings, "simt", "q4k", m, library_from=64) for m in (63, 64)}
+    assert library == {63: ["q4k_tile"], 64: ["q4k_tile", "q4k_library"]}
 
 
 def looks(per_shape: float, *, spike: float = 0.0) -> list[dict[str, Any]]:
