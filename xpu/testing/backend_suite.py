@@ -32,8 +32,8 @@ class BackendSuite(
     kernels
         The kit's kernels in the backend's own dialect, as ``KernelSource(dialect, text,
         design=NAME)``: ``kit_table`` (which it is without a name), ``kit_in_place``, and of
-        ``kit_matrix``, ``kit_verbs``, ``kit_phases`` and ``kit_isa`` those that the dialect has
-        the means for. The kit has its kernels in `c` and `simt`.
+        ``kit_matrix``, ``kit_lines``, ``kit_verbs``, ``kit_phases`` and ``kit_isa`` those that
+        the dialect has the means for. The kit has its kernels in `c` and `simt`.
     target
         What to compile for on a machine without a device of the backend.
     environment

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any, Final
 
 import attrs
@@ -40,12 +41,12 @@ class LaunchTests(BackendFixtures):
     ) -> None:
         verified(bench, device, "kit_in_place", Problem(n=n), rng)
 
-    @pytest.mark.parametrize("member", ["int8", "half", "bfloat16"])
+    @pytest.mark.parametrize(("kind", "k"), [("kit_matrix", (16, 80)), ("kit_lines", (64, 192))])
     def test_matrices_are_multiplied(
-        self, bench: Workbench, device: Device, rng: np.random.Generator, member: str
+        self, bench: Workbench, device: Device, rng: np.random.Generator, kind: str, k: tuple[int]
     ) -> None:
-        for k in (16, 80):
-            verified(bench, device, "kit_matrix", Problem(k=k), rng, member)
+        for member, each in product(bench.members(kind), k):
+            verified(bench, device, kind, Problem(k=each), rng, member)
 
     @pytest.mark.parametrize("n", [1, 4099])
     def test_phases_and_scratch_memory_are_what_the_dialect_promises(

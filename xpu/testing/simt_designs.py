@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from xpu.model import Constant, Problem
-from xpu.spec import Argument
+from xpu.spec import Argument, Launch
 from xpu.testing.designs import THREADS, KitDesign, wrong_columns
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from xpu.spec.design import Arrays
 
 _TILE: Final = 16
+_ROWS: Final = 64
+_LINES: Final = 32
+_LINE: Final = 64
 
 
 class KitMatrix(KitDesign):
@@ -46,8 +49,8 @@ class KitMatrix(KitDesign):
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
     ) -> Arrays:
         """Make numbers so small that sums of their products are exact in every element type."""
-        shape = (_TILE, problem.k)
-        return {name: rng.integers(-11, 12, shape).astype("int8") for name in ("a", "b")}
+        shapes = self.shapes(problem, constants)
+        return {name: rng.integers(-11, 12, shapes[name]).astype("int8") for name in ("a", "b")}
 
     def elements(self, problem: Problem) -> int:
         """Count the threads of the one block."""
@@ -57,6 +60,29 @@ class KitMatrix(KitDesign):
         """Return the product."""
         product: NDArray[Any] = inputs["a"].astype("int32") @ inputs["b"].astype("int32").T
         return product
+
+
+class KitLines(KitMatrix):
+    """y (64, 32) = a (64, K) times the transpose of b (32, K), in whole numbers."""
+
+    name = "kit_lines"
+    what = "products with lines that a block shares"
+    small: Mapping[str, int] = {"k": _LINE}
+
+    def shapes(
+        self, problem: Problem, constants: Mapping[str, Constant]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return a (64, K), b (32, K), y (64, 32)."""
+        return {"a": (_ROWS, problem.k), "b": (_LINES, problem.k), "y": (_ROWS, _LINES)}
+
+    def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
+        """Accept multiples of a line."""
+        return f"k = {problem.k} is no multiple of {_LINE}" if problem.k % _LINE else ""
+
+    def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
+        """Return a block of waves that multiply together, with lines of 16-bit numbers."""
+        shared = _LINES * _LINE * 2
+        return Launch((1, 1, 1), (member["threads"], 1, 1), dynamic_shared_bytes=shared)
 
 
 class KitVerbs(KitDesign):

@@ -39,13 +39,13 @@ from xpu.spec import (
 from xpu.testing.c_designs import KitIsa, KitPhases
 from xpu.testing.designs import SUFFIXES, KitDesign, KitInPlace, KitTable
 from xpu.testing.plugins import registry_of
-from xpu.testing.simt_designs import KitMatrix, KitVerbs
+from xpu.testing.simt_designs import KitLines, KitMatrix, KitVerbs
 from xpu.testing.surroundings import skip_for
 
 _RUNS: Final = "test_a_worker_process_runs_every_kernel_of_the_kit"
 _COMPILES: Final = "test_every_kernel_of_the_kit_compiles"
 DEADLINE_S: Final = 120.0
-DESIGNS: Final = (KitTable, KitInPlace, KitPhases, KitIsa, KitMatrix, KitVerbs)
+DESIGNS: Final = (KitTable, KitInPlace, KitPhases, KitIsa, KitMatrix, KitLines, KitVerbs)
 Arrays = Mapping[str, NDArray[Any]]
 
 

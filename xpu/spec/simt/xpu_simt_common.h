@@ -139,6 +139,11 @@ template <class T> XPU_DEVICE T from_float(float f) { return simt::rounded<T>::o
 
 #ifndef XPU_NATIVE_BYTES
 XPU_DEVICE uint32_t byte_of(uint32_t word, int i) { return word >> (8 * i) & 0xffu; }
+/* The lower or upper two bytes, i = 0 or 1, twice. */
+XPU_DEVICE uint32_t twice_of(uint32_t word, int i)
+{
+    return i ? (word & 0xffff0000u) | word >> 16 : (word & 0xffffu) | word << 16;
+}
 #endif
 
 /* ---- dot products of four 8-bit numbers, the first in the lowest byte ---- */
@@ -251,5 +256,7 @@ template <int N> XPU_DEVICE void copy_wait() {}
 } // namespace xpu
 
 #include "xpu_simt_matrix.h"
+
+#include "xpu_simt_lines.h"
 
 #endif

@@ -187,18 +187,27 @@ XPU_DEVICE void load(matrix_b<T, M, N, K> &b, const shared<S> &from, int64_t off
     b.held.load(from.template as<const T>(), offset, stride);
 }
 
+namespace simt {
+template <class T, class R, int M, int N, int K>
+XPU_DEVICE void multiplied(accumulator<R, M, N, K> &c, const matrix_a<T, M, N, K> &a,
+                           const matrix_b<T, M, N, K> &b XPU_SITE_TYPE)
+{
+    static_assert(type_number<R> == type_number<typename operand<T>::sum>,
+                  "sums of int8_t are int32_t, those of half and bfloat16 float");
+    note_use<T, M, N, K>();
+    note_use<R, M, N, K>();
+    constexpr bool native = matrix_a<T, M, N, K>::is_native, is_one_tier = native == accumulator<R, M, N, K>::is_native;
+    using own = typename either<native, native_product<T, M, N, K>, software_product<T, M, N, K>>::type;
+    using product = typename either<is_one_tier, own, no_product>::type;
+    product::add(c.held, a.held, b.held XPU_SITE_PASSED);
+}
+} // namespace simt
+
 template <class T, class R, int M, int N, int K>
 XPU_DEVICE void multiply(accumulator<R, M, N, K> &c, const matrix_a<T, M, N, K> &a,
                          const matrix_b<T, M, N, K> &b XPU_SITE_PARAMETER)
 {
-    static_assert(simt::type_number<R> == simt::type_number<typename simt::operand<T>::sum>,
-                  "sums of int8_t are int32_t, those of half and bfloat16 float");
-    simt::note_use<T, M, N, K>();
-    simt::note_use<R, M, N, K>();
-    constexpr bool native = matrix_a<T, M, N, K>::is_native, is_one_tier = native == accumulator<R, M, N, K>::is_native;
-    using own = typename simt::either<native, simt::native_product<T, M, N, K>, simt::software_product<T, M, N, K>>::type;
-    using product = typename simt::either<is_one_tier, own, simt::no_product>::type;
-    product::add(c.held, a.held, b.held XPU_SITE("multiply"));
+    simt::multiplied(c, a, b XPU_SITE("multiply"));
 }
 
 } // namespace xpu

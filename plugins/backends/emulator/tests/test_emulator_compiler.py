@@ -230,7 +230,8 @@ def test_the_fingerprint_rests_on_flags_and_prelude(compiler, monkeypatch) -> No
 
 def test_the_shared_prelude_names_no_host_and_no_vendor() -> None:
     text = "\n".join(simt_prelude().values())
-    assert list(simt_prelude()) == [f"xpu_simt_{name}.h" for name in ("common", "matrix", "tiers")]
+    names = ("common", "lines", "matrix", "tiers")
+    assert list(simt_prelude()) == [f"xpu_simt_{name}.h" for name in names]
     assert not re.search(
         r"#\s*include\s*<|cuda|hip|nvidia|amd\b|emulat|__builtin", text, re.IGNORECASE
     )

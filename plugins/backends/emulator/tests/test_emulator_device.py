@@ -201,7 +201,7 @@ def test_the_arguments_of_a_launch_are_checked(load, device) -> None:
     assert "at most 64 threads" in error(Launch((1, 1, 1), (0, 1, 1)), arrays[:2], [4])
     assert "65536 blocks along y" in error(Launch((1, 65536, 1)), arrays[:2], [4])
     assert "-1 blocks along x" in error(Launch((-1, 1, 1)), arrays[:2], [4])
-    assert "163841 bytes of shared" in error(Launch(dynamic_shared_bytes=163841), arrays[:2], [4])
+    assert "232449 bytes of shared" in error(Launch(dynamic_shared_bytes=232449), arrays[:2], [4])
     assert "-64 bytes of dynamic" in error(Launch(dynamic_shared_bytes=-64), arrays[:2], [4])
     device.launcher(kernel, Launch((0, 1, 1)), arrays[:2], [4])()
     device.launcher(kernel, Launch((1, 1, 1), (8, 4, 2)), arrays[:2], [4])()

@@ -30,7 +30,7 @@ def blocks() -> dict[tuple[str, str], str]:
 
 @pytest.fixture
 def launch(blocks, compiler, tmp_path, wave) -> Callable[..., None]:
-    def go(name: str, arrays, sizes=(), grid=(1, 1, 1), threads: int = 64) -> None:
+    def go(name: str, arrays, sizes=(), grid=(1, 1, 1), threads: int = 64, shared: int = 0) -> None:
         entry = name.removesuffix(".cpp")
         text = f'#line 1 "{name}"\n{blocks["file", name]}'
         unit = KernelUnit(f"page.{entry}", entry, text, {}, {"XPU_THREADS": str(threads)})
@@ -40,7 +40,7 @@ def launch(blocks, compiler, tmp_path, wave) -> Callable[..., None]:
         path.write_bytes(code.code)
         device = EmulatorBackend(wave).open()
         taken = [device.import_array(array, writable=False) for array in arrays]
-        device.launcher(device.load(path, entry), Launch(grid), taken, sizes)()
+        device.launcher(device.load(path, entry), Launch(grid, None, shared), taken, sizes)()
 
     return go
 
@@ -55,7 +55,7 @@ def test_every_block_of_code_is_one_of_those_that_run(blocks) -> None:
     assert len(fences) == len(blocks)
     assert {name for _, name in blocks} == {
         *("row_sum.cpp", "xpu_family_row_sum.py", "row_sum.toml", "memory.cpp", "verbs.cpp"),
-        *("product.cpp", "pipeline.cpp", "race.cpp"),
+        *("product.cpp", "lines.cpp", "pipeline.cpp", "race.cpp"),
     }
 
 
@@ -103,6 +103,14 @@ def test_a_product(launch, rng, wave, m, n, k) -> None:
     y = np.zeros((m, n), np.int32)
     launch("product.cpp", [x, w, y], [m, n, k], (-(-n // 16), -(-m // 16), 1), threads=wave)
     assert (y == x.astype(np.int64) @ w.T.astype(np.int64)).all()
+
+
+def test_lines(launch, rng, wave) -> None:
+    rows = 2 * 128 // wave * 16
+    x, w = (rng.integers(-9, 10, (lines, 64)).astype(np.float16) for lines in (rows, 16))
+    y = np.zeros((rows, 16), np.float32)
+    launch("lines.cpp", [x, w, y], grid=(2, 1, 1), threads=128, shared=16 * 128)
+    assert (y == x.astype(np.float32) @ w.T.astype(np.float32)).all()
 
 
 def test_a_pipeline(launch, rng) -> None:

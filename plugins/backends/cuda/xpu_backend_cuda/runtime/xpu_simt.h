@@ -172,6 +172,7 @@ XPU_DEVICE float min(float a, float b)
 
 #define XPU_NATIVE_BYTES 1
 XPU_DEVICE uint32_t byte_of(uint32_t word, int i) { return __byte_perm(word, 0, 0x4440 | i); }
+XPU_DEVICE uint32_t twice_of(uint32_t word, int i) { return __byte_perm(word, 0, i ? 0x3232 : 0x1010); }
 
 #define XPU_NATIVE_DOT4 1
 XPU_DEVICE int32_t dot4(uint32_t a, uint32_t b, int32_t c) { return __dp4a((int)a, (int)b, c); }
@@ -202,8 +203,11 @@ template <int N> XPU_DEVICE void copy_wait() { asm volatile("cp.async.wait_group
 #define XPU_SHARED(T, name, count) \
     __shared__ __align__(16) unsigned char xpu_shared_##name[(count) * sizeof(T)]; \
     const ::xpu::shared<T> name = {(T *)(void *)xpu_shared_##name}
+#ifndef XPU_DYNAMIC_ALIGNMENT
+#define XPU_DYNAMIC_ALIGNMENT 16
+#endif
 #define XPU_DYNAMIC_SHARED(T, name) \
-    extern __shared__ __align__(16) unsigned char xpu_dynamic_shared[]; \
+    extern __shared__ __align__(XPU_DYNAMIC_ALIGNMENT) unsigned char xpu_dynamic_shared[]; \
     const ::xpu::shared<T> name = {(T *)(void *)xpu_dynamic_shared}
 
 /* The part has instructions for these; they are written where the types are known. */
@@ -220,11 +224,17 @@ XPU_DEVICE float to_float(bfloat16 v);
 XPU_DEVICE bfloat16 bfloat16_from(float f);
 } // namespace xpu
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define XPU_NATIVE_LINES 1
+#endif
+
 #include "xpu_simt_common.h"
 
 #include "xpu_cuda_numbers.h"
 
 #include "xpu_cuda_matrix.h"
+
+#include "xpu_cuda_lines.h"
 
 #ifndef XPU_LEAST_BLOCKS
 #define XPU_LEAST_BLOCKS 1
