@@ -87,7 +87,7 @@ class TestShipped(Suite):
             has_local = re.search(r"\b(STL|LDL)\b", text) is not None
             assert has_local == (code.facts.stack_bytes > 0), unit.kernel
             # The assembler may unroll what it is given, but leaves out no kind and adds none.
-            kinds = set(re.findall(r"\b([HI]MMA|IDP)\.", text))
+            kinds = set(re.findall(r"\b([HI]MMA|HGMMA|IDP)\.", text))
             listed = [each for each in code.operations if each.places is not None]
             assert kinds == {_kind(each.instruction) for each in listed}, unit.kernel
 
@@ -95,4 +95,6 @@ class TestShipped(Suite):
 def _kind(instruction: str) -> str:
     if instruction.startswith("dp"):
         return "IDP"
+    if instruction.startswith("wgmma"):
+        return "HGMMA"
     return "IMMA" if ".s8." in instruction else "HMMA"

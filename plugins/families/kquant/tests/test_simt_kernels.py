@@ -180,8 +180,8 @@ def members() -> list[Any]:
 KINDS: Mapping[str, tuple[str, Parameters]] = {
     name.replace("-q4_k-", "-"): (design, numbers)
     for name, design, _, numbers in shipped()
-    if name in ("qgemm_tile-q4_k-t32x64", "qgemm_tile-q4_k-h32x32", "qmatvec-q4_k-two_row256",
-                "qmatvec_cols-q4_k-c8x2", "qgemm_library-q4_k-gemm")
+    if name in ("qgemm_tile-q4_k-t32x64", "qgemm_tile-q4_k-h32x32", "qgemm_tile-q4_k-a64x128",
+                "qmatvec-q4_k-two_row256", "qmatvec_cols-q4_k-c8x2", "qgemm_library-q4_k-gemm")
 }  # fmt: skip
 
 
@@ -381,7 +381,7 @@ def test_ggmls_blocks_in_simt(
 
 
 @pytest.mark.parametrize("wave", WAVES)
-@pytest.mark.parametrize("widen", [0, 1])
+@pytest.mark.parametrize("widen", [0, 1, simt.LINES])
 def test_parts_of_k_add_up(
     widen: int, wave: int, product: Callable[..., Product], rng: np.random.Generator
 ) -> None:
@@ -393,7 +393,8 @@ def test_parts_of_k_add_up(
     x[2] *= np.float32(1e30)
     whole = multiply(rows, x)
     problem = Problem(m=35, n=70, k=1280)
-    for splits, parts in ((3, 3), (9, 5)):
+    # Blocks with lines have parts of a number that is a power of two.
+    for splits, parts in ((3, 2), (9, 4)) if widen == simt.LINES else ((3, 3), (9, 5)):
         launch = simt.tile_launch({**numbers, "splits": splits}, problem)
         assert launch.grid[2] == parts
         y = multiply(rows, x, launch)

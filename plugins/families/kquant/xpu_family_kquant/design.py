@@ -21,7 +21,7 @@ from xpu.model import Constant, Problem
 from xpu.spec import Design, KernelSource, Launch, Preparation
 from xpu_family_kquant import formats, simt
 from xpu_family_kquant.elements import DEFAULTS, ELEMENTS, arguments_of, element_of
-from xpu_family_kquant.staging import StagedBytes, StagedHalves
+from xpu_family_kquant.staging import StagedBytes, StagedHalves, StagedLines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,8 @@ GROUP: Final = 16
 """Weight rows that are interleaved in prepared weights. Source: ``kernels/blocks.h``."""
 
 _HOST: Final = "c"
+_STAGED: Final = (StagedBytes(), StagedHalves(), StagedLines())
+"""What brings x into the form that a member in `simt` multiplies, by its `widen`."""
 
 
 @functools.cache
@@ -226,18 +228,19 @@ class QGemmTile(_QuantDesign):
     Parameters of a member: `tile_m` rows and `tile_n` columns of y per task (`tile_n` a multiple
     of 16), `tile_k` of a decoded panel (a multiple of 256), `unroll` rows (`simt`: matrices of
     8 or 16 rows) in registers at once, `widen`: 0 multiplies 8-bit integers, 1 a wide
-    floating-point type. In `simt` also the `threads` of a block and the `stages` of x that are
-    in shared memory.
+    floating-point type; in `simt` 2 one that a block's waves multiply together. There also
+    the `threads` of a block, the `stages` of x that are in shared memory and, with 2, the
+    `slots`: blocks of weights that are.
     """
 
     name = "qgemm_tile"
-    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen", "threads", "stages")
+    parameters = ("tile_m", "tile_n", "tile_k", "unroll", "widen", "threads", "stages", "slots")
 
     def staging(self, dialect: str, member: Mapping[str, int]) -> Sequence[Preparation]:
         """Return what brings x into the form that a member in `simt` multiplies."""
         if dialect != simt.DIALECT:
             return ()
-        return (StagedHalves(),) if member["widen"] else (StagedBytes(),)
+        return (_STAGED[member["widen"]],)
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return grid, block and dynamic shared memory of a member in `simt`.

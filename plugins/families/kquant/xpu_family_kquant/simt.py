@@ -29,8 +29,17 @@ _MOST_BLOCKS: Final = 4096
 _SLOT_BYTES: Final = 3360
 """Shared memory for a block of a group in any format. Source: ``kernels/simt/ring.h``."""
 
-_LINE_BYTES: Final = 2 * (64 + 8)
-"""A row of x in a panel of 64 k in half. Source: ``kernels/simt/tile_halves.h``."""
+LINES: Final = 2
+"""`widen` of a member whose block shares lines of x: ``kernels/simt/tile_lines.h``."""
+
+_LINE_BYTES: Final = 2 * 64
+"""A row of x in a panel of 64 k in half. Source: ``kernels/simt/tile_lines.h``."""
+
+_LINE_GAP_BYTES: Final = 2 * 8
+"""What lies between two rows there. Source: ``kernels/simt/tile_halves.h``."""
+
+_TABLE_BYTES: Final = (16 + 1) * GROUP * 4
+"""The scales of a group's block in any format, and its factors, there."""
 
 _ROW_BYTES: Final = 256 + 4 * 16 + 16 + 16
 """A row of x in a stage, in 8 bits and any format. Source: ``kernels/simt/tile_bytes.h``."""
@@ -70,21 +79,31 @@ def tile_launch(member: Mapping[str, int], problem: Problem) -> Launch:
     member
         Its parameters. `splits`, where it is given, is the number of parts of k, taken as at
         most the blocks of k. With more than one every part adds its share to a cleared y.
+
+    A block with lines fills a multiprocessor: rounded down to a power of two the parts run at
+    once, where the rules' number, rounded up, would leave some of them for a second round.
     """
     splits = max(1, min(member.get("splits", 1), problem.k // BLOCK_K))
+    if member["widen"] == LINES:
+        splits = 1 << (splits.bit_length() - 1)
     return Launch(
         grid=(-(-problem.n // member["tile_n"]), -(-problem.m // member["tile_m"]), splits),
         block=(member["threads"], 1, 1),
-        dynamic_shared_bytes=member["stages"] * _stage_bytes(member),
+        dynamic_shared_bytes=_tile_bytes(member),
         clears_result=splits > 1,
     )
 
 
-def _stage_bytes(member: Mapping[str, int]) -> int:
-    """Return the shared memory of a stage: rows of x and, in 8 bits, a block of each group."""
+def _tile_bytes(member: Mapping[str, int]) -> int:
+    """Return the shared memory of a tile: stages of rows of x, and of weights but in halves."""
+    rows, weights = member["tile_m"], member["tile_n"] // GROUP * _SLOT_BYTES
+    if member["widen"] == LINES:
+        panels = member["stages"] * rows * _LINE_BYTES
+        tables = member["tile_n"] // GROUP * (_TABLE_BYTES + 4)
+        return panels + member["slots"] * weights + tables + rows * 4
     if member["widen"]:
-        return member["tile_m"] * _LINE_BYTES
-    return member["tile_m"] * _ROW_BYTES + 128 + member["tile_n"] // GROUP * _SLOT_BYTES
+        return member["stages"] * rows * (_LINE_BYTES + _LINE_GAP_BYTES)
+    return member["stages"] * (rows * _ROW_BYTES + 128 + weights)
 
 
 def vector_launch(member: Mapping[str, int], problem: Problem, rows: int = 1) -> Launch:

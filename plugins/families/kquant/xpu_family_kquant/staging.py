@@ -68,3 +68,9 @@ class StagedHalves(_Staged):
         """Return the bytes of all rows and factors."""
         m, k = raw_shape
         return m * (k * 2 + _FACTOR_BYTES)
+
+
+class StagedLines(StagedHalves):
+    """Activations in half as the lines that a block shares: ``kernels/simt/stage_lines.cpp``."""
+
+    kernel = "stage_lines"

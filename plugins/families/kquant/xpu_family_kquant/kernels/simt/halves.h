@@ -11,8 +11,15 @@
 
 constexpr int STEP_K = 16, STEPS = QUARTER_K / STEP_K; /* of a quarter: run 0 part 0, part 1, run 1 part 0, part 1 */
 
+/* Columns of y are those of a product, or its rows where that is turned round. */
+#if XPU_WIDEN == 2
+using w_step = xpu::matrix_a<xpu::half, GROUP, 16, STEP_K>;
+inline int column_of(const w_step &f, int i) { return f.row(i); }
+#else
 using x_step = xpu::matrix_a<xpu::half, 16, GROUP, STEP_K>;
 using w_step = xpu::matrix_b<xpu::half, 16, GROUP, STEP_K>;
+inline int column_of(const w_step &f, int i) { return f.column(i); }
+#endif
 using step_sum = xpu::accumulator<float, 16, GROUP, STEP_K>;
 
 /* What a lane needs of a quarter, as it is stored: of its columns, word t of both parts. */
@@ -24,15 +31,19 @@ struct quarter_words {
 inline int word_of(const w_step &f, int i) { return f.k(i) % 8 / 2; }
 inline int odd_of(const w_step &f, int i) { return f.k(i) / 8; }
 
-inline quarter_words load_quarter(const weights &w, int64_t block, int quarter)
+/* A block begins at byte `block` of global or shared memory. */
+template <class Memory> inline quarter_words load_quarter(const Memory &from, int64_t block, int quarter)
 {
     quarter_words out;
     const w_step f = {};
+    /* Counted from a lane's first word, the places of all are the same in every lane: they need no register. */
+    const int first = place_of(column_of(f, 0), word_of(f, 0));
+    const Memory own = from + (block + first);
 #pragma unroll
     for (int i = 0; i < f.count; ++i) {
-        const int column = f.column(i), t = word_of(f, i);
-        for (int part = 0; part < 2; ++part) out.low[i][part] = load_low(w.all, block, quarter, column, part * 16 + t * 4);
-        out.high[i] = load_high(w.all, block, quarter, column, t);
+        const int column = column_of(f, i), t = word_of(f, i);
+        for (int part = 0; part < 2; ++part) out.low[i][part] = load_low(own, -first, quarter, column, part * 16 + t * 4);
+        out.high[i] = load_high(own, -first, quarter, column, t);
     }
     return out;
 }

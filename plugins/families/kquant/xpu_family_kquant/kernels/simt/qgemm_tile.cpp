@@ -1,18 +1,21 @@
 /* Matrix product of activations and prepared K-quant weights, in tiles: y (m, n) = x (m, k) W (n, k)^T.
  *
- * buffers: prepared weights, staged x (XPU_WIDEN: stage_halves.cpp, else stage_bytes.cpp), y (m, n)
+ * buffers: prepared weights, staged x (stage_bytes.cpp, stage_halves.cpp or stage_lines.cpp), y (m, n)
  * sizes:   m, n, k
  * grid:    x: tiles along n, y: tiles along m, z: parts of k; with more than one part, which only a y of
  *          float may have, it has to be zero before the launch, and every part adds its share
- * dynamic shared memory: XPU_STAGES times XPU_TILE_M * 144 bytes with XPU_WIDEN, else
- *          XPU_TILE_M * (RECORD_BYTES + 16) + 128 + XPU_TILE_N / 16 * SLOT_BYTES (STAGE_BYTES of tile_bytes.h)
+ * dynamic shared memory: as each engine says
  *
- *   XPU_WIDEN               1 multiplies halves, 0 8-bit numbers
+ *   XPU_WIDEN               the engine: 0 multiplies 8-bit numbers (tile_bytes.h), 1 halves (tile_halves.h), 2 halves
+ *                           whose products are asynchronous (tile_lines.h)
  *   XPU_TILE_M, XPU_TILE_N  rows and columns of y of a block, multiples of 16
  *   XPU_UNROLL              rows of matrices that a wave holds, 16 x 16 of halves or 8 x 16 of 8-bit numbers;
  *                           as many columns of them as are left
  *   XPU_STAGES              stages of shared memory: one is multiplied, the others are on their way
  */
+#if XPU_WIDEN == 2
+#define XPU_DYNAMIC_ALIGNMENT 1024
+#endif
 #include "results.h"
 #include "stored.h"
 
@@ -31,42 +34,41 @@ struct tile {
     int64_t first, end; /* blocks of k */
 };
 
-#if XPU_WIDEN
+#if XPU_WIDEN == 2
+#include "tile_lines.h"
+#elif XPU_WIDEN
 #include "tile_halves.h"
 #else
 #include "tile_bytes.h"
 #endif
+constexpr bool IS_TURNED = XPU_WIDEN == 2;
 
-/* The wave's part of the tile begins at `row` and `group` of it. What is the same for many results is worked out
- * before the first one is stored. */
-inline void store_tile(const sums_of_wave &s, const tile &t, const weights &w, const bytes &staged,
-                       const results &y, int row, int group)
+/* Where in its matrix a sum is: rows and columns of y are those of the matrix, or turned round. */
+inline int row_of(const tile_sum &place, int e) { return IS_TURNED ? place.column(e) : place.row(e); }
+inline int column_of(const tile_sum &place, int e) { return IS_TURNED ? place.row(e) : place.column(e); }
+
+/* The wave's part of the tile begins at `row` of it. */
+inline void store_tile(const sums_of_wave &s, const tile &t, const factors &by, const results &y, int row)
 {
     const tile_sum place = {};
     int64_t column[ACROSS][tile_sum::count];
-    float across[ACROSS][tile_sum::count], down[DOWN][tile_sum::count];
+    float across[ACROSS][tile_sum::count];
 #pragma unroll
-    for (int e = 0; e < tile_sum::count; ++e) {
+    for (int e = 0; e < tile_sum::count; ++e)
 #pragma unroll
         for (int j = 0; j < ACROSS; ++j) {
-            column[j][e] = (t.group + group + j) * GROUP + place.column(e);
-            across[j][e] = column_scale(w, xpu::min(t.group + group + j, w.groups - 1), place.column(e));
+            column[j][e] = (by.group + j) * GROUP + column_of(place, e);
+            across[j][e] = by.of_column(j, e);
         }
-#pragma unroll
-        for (int i = 0; i < DOWN; ++i) {
-            const int64_t r = t.row + row + i * MATRIX_ROWS + place.row(e);
-            down[i][e] = staged.load<float>(row_scale(t, xpu::min(r, t.m - 1)));
-        }
-    }
 #pragma unroll
     for (int i = 0; i < DOWN; ++i)
 #pragma unroll
         for (int e = 0; e < tile_sum::count; ++e) {
-            const int64_t r = t.row + row + i * MATRIX_ROWS + place.row(e), line = r * t.n;
+            const int64_t r = t.row + row + i * MATRIX_ROWS + row_of(place, e), line = r * t.n;
 #pragma unroll
             for (int j = 0; j < ACROSS; ++j) {
                 if (r >= t.m || column[j][e] >= t.n) continue;
-                store_part(y, line + column[j][e], s.of[i][j][e] * across[j][e] * down[i][e]);
+                store_part(y, line + column[j][e], s.at(i, j, e) * across[j][e] * by.of_row(i, e));
             }
         }
 }
@@ -82,5 +84,5 @@ XPU_KERNEL(xpu::global<const uint8_t> w, xpu::global<const uint8_t> x, results y
     sums_of_wave s;
     clear(s);
     multiply_tile(s, memory, t, stored, x, row, group);
-    store_tile(s, t, stored, x, y, row, group);
+    store_tile(s, t, factors(memory, t, stored, x, row, group), y, row);
 }

@@ -25,6 +25,8 @@ using tile_sum = part_sum; /* of 8 rows and 16 columns */
 
 struct sums_of_wave {
     float of[DOWN][ACROSS][SUMS];
+
+    float at(int i, int j, int e) const { return of[i][j][e]; }
 };
 
 inline void clear(sums_of_wave &s)
@@ -264,5 +266,7 @@ inline int64_t row_scale(const tile &t, int64_t row) { return staged_x{t.m, t.k 
 
 /* What a column's results are multiplied with. */
 inline float column_scale(const weights &, int64_t, int) { return 1.0f; }
+
+#include "loaded_factors.h"
 
 #endif

@@ -13,6 +13,8 @@
 using tile_sum = step_sum; /* of 16 rows and 16 columns */
 struct sums_of_wave {
     tile_sum of[DOWN][ACROSS];
+
+    float at(int i, int j, int e) const { return of[i][j][e]; }
 };
 
 inline void clear(sums_of_wave &s)
@@ -60,7 +62,7 @@ struct wave_weights {
     {
 #pragma unroll
         for (int j = 0; j < ACROSS; ++j)
-            next[j] = load_quarter(stored, stored.block(group[j], quarter / QUARTERS), (int)(quarter % QUARTERS));
+            next[j] = load_quarter(stored.all, stored.block(group[j], quarter / QUARTERS), (int)(quarter % QUARTERS));
     }
     void fetch_heads(int64_t block)
     {
@@ -140,5 +142,7 @@ inline float column_scale(const weights &w, int64_t group, int column)
 {
     return power_inverse(w.all.load<float>(w.factors(group) + column * 4));
 }
+
+#include "loaded_factors.h"
 
 #endif
