@@ -8,6 +8,7 @@
  *   simt::exchange(word, from, site) all lanes of the wave call it; gives the 32-bit word of lane `from`
  *   simt::converge(same, site)      all lanes of the wave call it, with the same number; may do nothing
  * and the macros
+ *   XPU_THREADS                     the most threads of a block, 1024 where nobody says
  *   XPU_DEVICE                      what stands before a function of the device
  *   XPU_SITE_PARAMETER, XPU_SITE(verb), XPU_SITE_TYPE, XPU_SITE_PASSED
  *                                   how a verb knows where it is called; all empty, or each with its comma:

@@ -32,6 +32,7 @@ template <class T> struct shared : memory<T> {};
 template <class T> struct global : memory<T> {};
 } // namespace xpu
 
+#define XPU_THREADS 64
 #include "xpu_simt_common.h"
 
 #include "xpu_hip_matrix.h"
