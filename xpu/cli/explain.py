@@ -83,7 +83,7 @@ def _routes(shapes: ShapeFilter, family: Family) -> list[str]:
 
 
 def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> list[ShapeFilter]:
-    from xpu.cli.facts_file import read_facts
+    from xpu.cli.facts_file import check_backend, read_facts
     from xpu.model import Problem
     from xpu.orchestrator import considered_by_facts, settings_for
     from xpu.registry import default_registry
@@ -93,6 +93,8 @@ def _by_facts(family: str, problem: str, path: Path, backend: str | None) -> lis
     declared = settings.family(family)
     further = {name for one in registry.backends.values() for name in one.further_facts}
     facts = read_facts(path, further)
+    if backend is not None:
+        check_backend(path, facts, backend)
     dialect = None if backend is None else registry.backend(backend).dialect
     sizes = Problem.parse(declared.problem, problem)
     shapes = considered_by_facts(registry, settings, declared, sizes, facts, dialect)

@@ -42,6 +42,21 @@ def read_facts(path: Path, further: Iterable[str]) -> DeviceFacts:
     return DeviceFacts.from_mapping(document, further=further, where=str(path))
 
 
+def check_backend(path: Path, facts: DeviceFacts, backend: str) -> None:
+    """Refuse facts of a device of another backend; facts that name none are of any.
+
+    Raises
+    ------
+    XpuConfigError
+        The file names another one.
+    """
+    if facts.backend not in (ANY_BACKEND, backend):
+        raise XpuConfigError(
+            f"{path}: backend = {facts.backend!r}, and --backend says {backend!r}; leave "
+            f"--backend out, or give --backend {facts.backend}"
+        )
+
+
 def check_target(path: Path, facts: DeviceFacts, backend: Backend, target: str) -> None:
     """Refuse facts of a device that does not run code for a target, which rules would judge by.
 

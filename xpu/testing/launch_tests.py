@@ -41,12 +41,12 @@ class LaunchTests(BackendFixtures):
     ) -> None:
         verified(bench, device, "kit_in_place", Problem(n=n), rng)
 
-    @pytest.mark.parametrize(("kind", "k"), [("kit_matrix", (16, 80)), ("kit_lines", (64, 192))])
+    @pytest.mark.parametrize(("name", "ks"), [("kit_matrix", (16, 80)), ("kit_lines", (64, 192))])
     def test_matrices_are_multiplied(
-        self, bench: Workbench, device: Device, rng: np.random.Generator, kind: str, k: tuple[int]
+        self, bench: Workbench, device: Device, rng: Any, name: str, ks: Sequence[int]
     ) -> None:
-        for member, each in product(bench.members(kind), k):
-            verified(bench, device, kind, Problem(k=each), rng, member)
+        for member, k in product(bench.members(name), ks):
+            verified(bench, device, name, Problem(k=k), rng, member)
 
     @pytest.mark.parametrize("n", [1, 4099])
     def test_phases_and_scratch_memory_are_what_the_dialect_promises(

@@ -109,6 +109,18 @@ def test_explain_by_a_facts_file_builds_nothing(xpu, tmp_path: Path) -> None:
     assert document["aside"] == []
 
 
+def test_facts_of_one_backend_are_not_explained_for_another(xpu, tmp_path: Path) -> None:
+    facts = tmp_path / "part.toml"
+    command = ("explain", "toy", "256", "--facts", facts, "--backend", "cpu", "--json")
+    facts.write_text('backend = "elsewhere"')
+    answer = xpu(*command)
+    assert (answer.status, answer.out) == (2, "")
+    assert f"{facts}: backend = 'elsewhere', and --backend says 'cpu'" in answer.err
+    for text in ('backend = "cpu"', "multiprocessors = 2"):
+        facts.write_text(text)
+        assert xpu(*command).status == 0
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -82,9 +82,8 @@ def fake_cc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
     def make(script: str) -> None:
         path = tmp_path / "fake-cc"
-        path.write_text(
-            f'#!/bin/sh\nfor a in "$@"; do [ "$a" = -dM ] && exec {real} "$@"; done\n{script}\n'
-        )
+        answers = f'for a in "$@"; do case $a in -dM|-E) exec {real} "$@";; esac; done'
+        path.write_text(f"#!/bin/sh\n{answers}\n{script}\n")
         path.chmod(0o755)
         monkeypatch.setenv("CC", str(path))
 

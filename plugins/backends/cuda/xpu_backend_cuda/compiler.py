@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import os
 import re
 import struct
@@ -30,9 +31,13 @@ from xpu_backend_cuda.toolchain import Finished, Toolchain
 _RUNTIME: Final = Path(__file__).parent / "runtime"
 _KERNEL: Final = "kernel.cpp"
 _WAVE: Final = 32
+_LOGGER: Final = logging.getLogger("xpu")
 _ERROR_LINES: Final = 4
 _ERROR: Final = re.compile(r"\b(error|fatal)\b")
 _POINTER: Final = re.compile(r"\s*\^\s*")
+_IN_TURN: Final = re.compile(
+    r"\bwgmma\.mma_async instructions are serialized due to (.*?)(?: in the function.*)?$", re.M
+)
 _FLAGS: Final = (
     *("--std=c++17", "-default-device", "--fmad=true"),
     *("-no-source-include",),  # a kernel includes what it is given, and no file of this machine
@@ -148,6 +153,12 @@ class CudaCompiler(Compiler):
                 raise XpuBuildError(
                     f"{self.identity} gave code and no report of it, so its registers and spills "
                     "are not known; install another release of NVRTC"
+                )
+            for why in dict.fromkeys(_IN_TURN.findall(done.log)):
+                _LOGGER.warning(
+                    "%s, target %s: each product of a warpgroup waits for the one before, due to "
+                    "%s; leave sums as they are until multiply_end, and name operands by constants",
+                    *(unit.kernel, target, why),
                 )
             modes = buffer_modes(done.ptx, unit.entry, len(unit.arguments))
             buffers = buffer_accesses(unit.arguments, modes)

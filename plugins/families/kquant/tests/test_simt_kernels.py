@@ -224,6 +224,30 @@ def test_every_member(
         assert time.perf_counter() - start < 2.0
 
 
+# Lines and weights on their way in other numbers than shipped; in the last a wave has two groups.
+WITH_LINES = [
+    {"tile_m": 16, "tile_n": 128, "threads": 256, "unroll": 1, "stages": 3, "slots": 2},
+    {"tile_m": 32, "tile_n": 128, "threads": 128, "unroll": 2, "stages": 8, "slots": 3},
+]
+
+
+@pytest.mark.parametrize("shape", WITH_LINES, ids=["least", "more"])
+@pytest.mark.parametrize("weight_format", ["q5_k", "q6_k"])
+def test_lines_and_weights_on_their_way(
+    shape: Parameters,
+    weight_format: str,
+    product: Callable[..., Product],
+    rng: np.random.Generator,
+) -> None:
+    member = {**shape, "tile_k": 256, "widen": simt.LINES}
+    multiply = product("qgemm_tile", weight_format, 32, member)
+    for m, n, k in ((37, 83, 512), (1, 1, 256), (50, 17, 2304)):
+        rows, x = matrices(weight_format, m, n, k, rng)
+        errors = reference.errors(weight_format, rows, x, multiply(rows, x))
+        assert np.sqrt(np.mean(errors**2)) <= HALF_RMS
+        assert errors.max() <= HALF_MAX
+
+
 def narrow() -> list[Any]:
     """Every Q4_K member in one type at one width, each source in both at both; of other formats
     one member of each source, x and y of different types."""

@@ -80,8 +80,8 @@ def tile_launch(member: Mapping[str, int], problem: Problem) -> Launch:
         Its parameters. `splits`, where it is given, is the number of parts of k, taken as at
         most the blocks of k. With more than one every part adds its share to a cleared y.
 
-    A block with lines fills a multiprocessor: rounded down to a power of two the parts run at
-    once, where the rules' number, rounded up, would leave some of them for a second round.
+    A block with lines fills most of a multiprocessor: of the rules' number, rounded up, some
+    parts would run in a second round. Rounded down to a power of two mostly none does.
     """
     splits = max(1, min(member.get("splits", 1), problem.k // BLOCK_K))
     if member["widen"] == LINES:
@@ -99,6 +99,7 @@ def _tile_bytes(member: Mapping[str, int]) -> int:
     rows, weights = member["tile_m"], member["tile_n"] // GROUP * _SLOT_BYTES
     if member["widen"] == LINES:
         panels = member["stages"] * rows * _LINE_BYTES
+        # A number for each wave, of which there are no more than groups.
         tables = member["tile_n"] // GROUP * (_TABLE_BYTES + 4)
         return panels + member["slots"] * weights + tables + rows * 4
     if member["widen"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -236,8 +237,13 @@ def test_a_stream_of_the_callers_is_used(host_device: OpenClDevice, scale: Path)
     assert np.array_equal(host_device.to_host(array), np.full(64, 3, np.float32))
 
 
-def test_the_event_clock_is_calibrated(host_device: OpenClDevice) -> None:
-    timer = host_device.timer()
+def test_the_event_clock_is_calibrated() -> None:
+    # On a busy machine the clocks may disagree, and the host's is taken then: not every time.
+    for _ in range(5):
+        with contextlib.closing(OpenClBackend().open()) as opened:
+            timer = opened.timer()
+        if isinstance(timer, EventTimer):
+            break
     assert isinstance(timer, EventTimer)
     assert 0.5 <= timer.describe()["host_per_event"] <= 2
 

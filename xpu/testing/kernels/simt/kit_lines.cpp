@@ -1,7 +1,7 @@
 /* y (64, 32) = a (64, k) times the transpose of b (32, k), by products with lines that the block shares. Rows of a
  * are filled word by word. XPU_KIND: 1 multiplies half, 2 bfloat16. The numbers are small whole ones, which both hold
  * exactly. */
-#define XPU_DYNAMIC_ALIGNMENT 1024
+#define XPU_SHARED_ALIGNMENT 1024
 #include "xpu_simt.h"
 
 #if XPU_KIND == 1

@@ -65,6 +65,10 @@ XPU_WGMMA(bfloat16, "bf16", 8, "128", XPU_64_SUMS, "64", "65", "66", "67", "68",
           XPU_SUMS(0), XPU_SUMS(1), XPU_SUMS(2), XPU_SUMS(3), XPU_SUMS(4), XPU_SUMS(5), XPU_SUMS(6), XPU_SUMS(7))
 #undef XPU_WGMMA
 #undef XPU_SUMS
+#undef XPU_8_SUMS
+#undef XPU_16_SUMS
+#undef XPU_32_SUMS
+#undef XPU_64_SUMS
 
 template <class T, int N>
 XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a, uint32_t lines,

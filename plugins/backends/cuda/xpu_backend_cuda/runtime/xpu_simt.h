@@ -201,13 +201,10 @@ template <int N> XPU_DEVICE void copy_wait() { asm volatile("cp.async.wait_group
 } // namespace xpu
 
 #define XPU_SHARED(T, name, count) \
-    __shared__ __align__(16) unsigned char xpu_shared_##name[(count) * sizeof(T)]; \
+    __shared__ __align__(XPU_SHARED_ALIGNMENT) unsigned char xpu_shared_##name[(count) * sizeof(T)]; \
     const ::xpu::shared<T> name = {(T *)(void *)xpu_shared_##name}
-#ifndef XPU_DYNAMIC_ALIGNMENT
-#define XPU_DYNAMIC_ALIGNMENT 16
-#endif
 #define XPU_DYNAMIC_SHARED(T, name) \
-    extern __shared__ __align__(XPU_DYNAMIC_ALIGNMENT) unsigned char xpu_dynamic_shared[]; \
+    extern __shared__ __align__(XPU_SHARED_ALIGNMENT) unsigned char xpu_dynamic_shared[]; \
     const ::xpu::shared<T> name = {(T *)(void *)xpu_dynamic_shared}
 
 /* The part has instructions for these; they are written where the types are known. */

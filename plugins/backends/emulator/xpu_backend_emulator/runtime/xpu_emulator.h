@@ -110,8 +110,9 @@ constexpr int64_t beyond = (int64_t)1 << 62; /* a position in bytes that no arra
 /* Ends the launch; `what` is one of load_bounds, store_bounds, misaligned, unwritten. */
 [[noreturn]] XPU_HIDDEN void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
                                         int element);
-/* End the launch: a copy of so many bytes, an element of so few. */
+/* End the launch: a copy of so many bytes, a block of so many threads, an element of so few. */
 [[noreturn]] XPU_HIDDEN void bad_copy(int bytes);
+[[noreturn]] XPU_HIDDEN void bad_block(int threads);
 [[noreturn]] XPU_HIDDEN void bad_element(int index, int count);
 
 } // namespace emulator

@@ -101,6 +101,18 @@ template <class T> struct shared : emulator::memory<T, emulator::shared_space> {
     operator shared<const T>() const { return as<const T>(); }
 };
 
+#if XPU_EMULATOR_CHECKS
+#define XPU_CHECK_LINES(lines) ::xpu::emulator::check_lines(lines)
+namespace emulator {
+template <class T> void check_lines(const shared<T> &lines)
+{
+    const array &of = *lines.space.of;
+    if (threads() % 128) bad_block(threads());
+    if (lines.start % 1024) bad_access(misaligned, of.name, lines.start, of.bytes, 1024, sizeof(T));
+}
+} // namespace emulator
+#endif
+
 namespace emulator {
 /* A static shared array: `Tag` is a type of its own for each declaration. Its place is taken when the
  * object is loaded, whether the code that declares it runs or not. */

@@ -42,7 +42,8 @@ template <class Memory> inline quarter_words load_quarter(const Memory &from, in
 #pragma unroll
     for (int i = 0; i < f.count; ++i) {
         const int column = column_of(f, i), t = word_of(f, i);
-        for (int part = 0; part < 2; ++part) out.low[i][part] = load_low(own, -first, quarter, column, part * 16 + t * 4);
+        for (int part = 0; part < 2; ++part)
+            out.low[i][part] = load_low(own, -first, quarter, column, part * 16 + t * 4);
         out.high[i] = load_high(own, -first, quarter, column, t);
     }
     return out;

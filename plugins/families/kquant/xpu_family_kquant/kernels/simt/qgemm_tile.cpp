@@ -14,7 +14,7 @@
  *   XPU_STAGES              stages of shared memory: one is multiplied, the others are on their way
  */
 #if XPU_WIDEN == 2
-#define XPU_DYNAMIC_ALIGNMENT 1024
+#define XPU_SHARED_ALIGNMENT 1024
 #endif
 #include "results.h"
 #include "stored.h"

@@ -13,7 +13,8 @@
 /* The block's row; `place(row, k)` is where its halves from k on are staged, eight of them. Behind all rows is a
  * float for each: what the row's results are multiplied with. */
 template <class Place>
-inline void stage_row(const activations &x, const xpu::global<uint8_t> &staged, int64_t m, int64_t k, const Place &place)
+inline void stage_row(const activations &x, const xpu::global<uint8_t> &staged, int64_t m, int64_t k,
+                      const Place &place)
 {
     XPU_SHARED(float, tops, XPU_THREADS / 32);
     const int64_t row = xpu::block_x();

@@ -38,7 +38,8 @@ constexpr int TABLE_BYTES = (SUBS + 1) * GROUP * 4, AT_TABLES = AT_W + SLOTS * A
 constexpr int AT_FACTORS = AT_TABLES + TILE_GROUPS * TABLE_BYTES; /* a float of each row of the tile */
 constexpr int AT_GROUPS = AT_FACTORS + TILE_M * 4; /* a number of each wave */
 static_assert(WAVES_DOWN == 1, "every wave multiplies all rows of the tile");
-static_assert(STAGES >= 3 && SLOTS >= 2 && STAGES - 2 < 4 * (SLOTS - 1) - 1, "weights are there before the rows that they meet");
+static_assert(STAGES >= 3 && SLOTS >= 2 && STAGES - 2 < 4 * (SLOTS - 1) - 1,
+              "weights are there before the rows that they meet");
 
 using panels = xpu::shared<xpu::half>;
 
@@ -175,7 +176,7 @@ struct wave_weights {
         }
         ++next;
     }
-    /* The scales of quarter `turn`, for behind the block's next barrier; behind the end, of the last one for nothing. */
+    /* The scales of quarter `turn`, for behind the block's next barrier. Past the end, of the last one for nothing. */
     void scale(uint32_t turn, uint32_t end) const
     {
         const uint32_t of = xpu::min(turn, end - 1);
