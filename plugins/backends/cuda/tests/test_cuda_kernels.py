@@ -1,7 +1,7 @@
 """Every kernel of the tree in the dialect `simt` compiles, with no device, for one target at least.
 
 The kernels of one source take turns at the targets, so that every target has one of each source;
-of those with activations or results of 16 bits only one of each kind is there. With
+of those with activations or results of 16 bits one of each engine is there, the types in turn. With
 ``XPU_TEST_ALL_KERNELS=1`` all of them for all.
 """
 
@@ -27,16 +27,20 @@ def wanted(target: str, units: Sequence[KernelUnit]) -> Sequence[KernelUnit]:
     if os.environ.get("XPU_TEST_ALL_KERNELS"):
         return units
     sources: dict[str, list[KernelUnit]] = {}
-    narrow: dict[object, KernelUnit] = {}
+    narrow: dict[object, dict[object, KernelUnit]] = {}
     for unit in units:
         types = frozenset(name for name in unit.defines if name.startswith(("XPU_X_", "XPU_Y_")))
         if types:
-            narrow.setdefault((unit.text, types, unit.defines.get("XPU_WIDEN")), unit)
+            engine = (unit.text, unit.defines.get("XPU_WIDEN"))
+            narrow.setdefault(engine, {}).setdefault(types, unit)
         else:
             sources.setdefault(unit.text, []).append(unit)
     turn, turns = TARGETS.index(target), len(TARGETS)
     chosen = [one for same in sources.values() for one in same[turn % len(same) :: turns]]
-    return (*chosen, *narrow.values()) if target == NARROW else chosen
+    if target == NARROW:
+        alike = [list(same.values()) for same in narrow.values()]
+        chosen += [same[place % len(same)] for place, same in enumerate(alike)]
+    return chosen
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_random_programs(load, wave) -> None:
     rng = np.random.default_rng()
     device, kernel = load(SOURCE, wave, XPU_THREADS=THREADS)
     seen = []
-    for _ in range(400):
+    for _ in range(250):
         density = rng.choice([0.005, 0.02])
         kind = rng.choice(range(5), (STEPS, THREADS), p=[1 - density, *[density / 4] * 4])
         cell = rng.integers(0, CELLS, (STEPS, THREADS))
@@ -79,4 +79,4 @@ def test_random_programs(load, wave) -> None:
         else:
             call()
         seen.append(expected)
-    assert 40 < sum(seen) < 360  # both kinds of program were tried
+    assert 25 < sum(seen) < 225  # both kinds of program were tried
