@@ -50,7 +50,7 @@ def check_backend(path: Path, facts: DeviceFacts, backend: str) -> None:
     XpuConfigError
         The file names another one.
     """
-    if facts.backend not in (ANY_BACKEND, backend):
+    if _is_of_another(facts, backend):
         raise XpuConfigError(
             f"{path}: backend = {facts.backend!r}, and --backend says {backend!r}; leave "
             f"--backend out, or give --backend {facts.backend}"
@@ -70,7 +70,7 @@ def check_target(path: Path, facts: DeviceFacts, backend: Backend, target: str) 
     width = backend.wave_width(target)
     said = f"target {target} of backend {backend.name!r}"
     field = value = why = ""
-    if facts.backend not in (ANY_BACKEND, backend.name):
+    if _is_of_another(facts, backend.name):
         field, value, why = "backend", facts.backend, f"not that of {said}"
     elif facts.architecture and backend.runs_code(facts.architecture, target) is False:
         field, value, why = "architecture", facts.architecture, f"which runs no code for {said}"
@@ -81,3 +81,7 @@ def check_target(path: Path, facts: DeviceFacts, backend: Backend, target: str) 
             f"{path}: {field} = {value}, {why}; name a target that the device runs with --target, "
             f"or the facts of another device with --facts; without {field} any target is taken"
         )
+
+
+def _is_of_another(facts: DeviceFacts, backend: str) -> bool:
+    return facts.backend not in (ANY_BACKEND, backend)

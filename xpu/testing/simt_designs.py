@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 
     from xpu.spec.design import Arrays
 
-_TILE: Final = 16
-_ROWS: Final = 64
-_LINES: Final = 32
-_LINE: Final = 64
-
 
 class KitMatrix(KitDesign):
     """y (16, 16) = a (16, K) times the transpose of b (16, K), in whole numbers."""
 
     name = "kit_matrix"
     what = "matrix verbs"
+    rows, columns, depth = 16, 16, 16  # of y, and what k is a multiple of
     small: Mapping[str, int] = {"k": 16}
     parameters = ("kind",)
     problem = ("k",)
@@ -38,12 +34,13 @@ class KitMatrix(KitDesign):
     def shapes(
         self, problem: Problem, constants: Mapping[str, Constant]
     ) -> Mapping[str, tuple[int, ...]]:
-        """Return a (16, K), b (16, K), y (16, 16)."""
-        return {"a": (_TILE, problem.k), "b": (_TILE, problem.k), "y": (_TILE, _TILE)}
+        """Return a (rows, K), b (columns, K), y (rows, columns)."""
+        k, rows, columns = problem.k, self.rows, self.columns
+        return {"a": (rows, k), "b": (columns, k), "y": (rows, columns)}
 
     def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
-        """Accept multiples of a tile."""
-        return f"k = {problem.k} is no multiple of {_TILE}" if problem.k % _TILE else ""
+        """Accept multiples of the depth."""
+        return f"k = {problem.k} is no multiple of {self.depth}" if problem.k % self.depth else ""
 
     def data(
         self, problem: Problem, constants: Mapping[str, Constant], rng: np.random.Generator
@@ -67,21 +64,12 @@ class KitLines(KitMatrix):
 
     name = "kit_lines"
     what = "products with lines that a block shares"
-    small: Mapping[str, int] = {"k": _LINE}
-
-    def shapes(
-        self, problem: Problem, constants: Mapping[str, Constant]
-    ) -> Mapping[str, tuple[int, ...]]:
-        """Return a (64, K), b (32, K), y (64, 32)."""
-        return {"a": (_ROWS, problem.k), "b": (_LINES, problem.k), "y": (_ROWS, _LINES)}
-
-    def check_problem(self, problem: Problem, constants: Mapping[str, Constant]) -> str:
-        """Accept multiples of a line."""
-        return f"k = {problem.k} is no multiple of {_LINE}" if problem.k % _LINE else ""
+    rows, columns, depth = 64, 32, 64
+    small: Mapping[str, int] = {"k": 64}
 
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return a block of waves that multiply together, with lines of 16-bit numbers."""
-        shared = _LINES * _LINE * 2
+        shared = self.columns * self.depth * 2
         return Launch((1, 1, 1), (member["threads"], 1, 1), dynamic_shared_bytes=shared)
 
 
