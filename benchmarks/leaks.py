@@ -4,8 +4,9 @@
 
 One orchestrator without a store chooses for shape after shape, none of them twice, in families of
 all kinds and mostly with warm memory. After every fiftieth the process's own memory and what the
-device has in use are looked at. What is still there from shape to shape is the answers, which
-an orchestrator keeps; allocators fill up in the first third, which therefore does not count.
+device has in use are looked at, the latter before and after the orchestrator has given back what it
+keeps for later: only what then is still there has leaked. From shape to shape that is the answers,
+which an orchestrator keeps; allocators fill up in the first third, which therefore does not count.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ COLUMNS: Final = {
     "shapes": ("shapes tuned", "{}"),
     "seconds": ("s", "{:.0f}"),
     "host": ("process MiB", "{:.1f}"),
+    "kept": ("device MiB, untrimmed", "{:.1f}"),
     "device": ("device MiB", "{:.1f}"),
     "objects": ("Python objects", "{}"),
     "failed": ("failed", "{}"),
@@ -72,22 +74,22 @@ class Meter:
             _, device = self._driver.cuDeviceGet(0)
             _, self._context = self._driver.cuDevicePrimaryCtxRetain(device)
 
-    def host_bytes(self) -> int:
+    def host_mib(self) -> float:
         """Return what the process has in memory, less what its allocator keeps for later."""
         gc.collect()
         if self._trim is not None:
             self._trim(0)
         resident = int(Path("/proc/self/statm").read_text().split()[1])
-        return resident * resource.getpagesize()
+        return resident * resource.getpagesize() / 2**20
 
-    def device_bytes(self) -> int | None:
+    def device_mib(self) -> float | None:
         """Return what is in use on the device, by whomever."""
         if self._driver is None:
             return None
         self._driver.cuCtxPushCurrent(self._context)
         code, free, total = self._driver.cuMemGetInfo()
         self._driver.cuCtxPopCurrent()
-        return None if code else int(total) - int(free)
+        return None if code else (int(total) - int(free)) / 2**20
 
 
 def growth(shapes: Sequence[int], values: Sequence[float]) -> float:
@@ -143,12 +145,14 @@ def measure(args: argparse.Namespace, orchestrator: Orchestrator) -> None:
         elapsed = time.perf_counter() - began
         is_last = done == len(questions) or elapsed > args.seconds
         if done % every == 0 or is_last:
-            host, device = meter.host_bytes(), meter.device_bytes()
+            kept = meter.device_mib()
+            orchestrator.trim()
             report.add(
                 shapes=done,
                 seconds=elapsed,
-                host=host / 2**20,
-                device=None if device is None else device / 2**20,
+                host=meter.host_mib(),
+                kept=kept,
+                device=meter.device_mib(),
                 objects=len(gc.get_objects()),
                 failed=failed,
             )

@@ -22,7 +22,7 @@ def test_the_examples_run(page, tmp_path: Path, monkeypatch, shipped_plugins, qu
     monkeypatch.setattr("xpu.orchestrator.orchestrator.default_registry", lambda: registry)
     monkeypatch.chdir(tmp_path)
     space: dict = {}
-    assert page("embedding.md").run_python(space) == 15
+    assert page("embedding.md").run_python(space) == 16
 
     reference = __import__("xpu_family_kquant.reference", fromlist=["errors"])
     assert reference.errors("q4_k", space["blocks"], space["x"], space["y"]).max() <= 0.04

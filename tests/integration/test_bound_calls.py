@@ -324,6 +324,27 @@ def test_binding_and_calling_for_long_takes_no_memory(toys):
     assert len(op.kernel(64).calls.plans) <= 1
 
 
+def test_what_is_bound_outlives_a_trim_and_the_next_trial_starts_anew(tmp_path):
+    # Code that no other test has seen run, so that a worker process tries it.
+    config = toy.write_family(
+        tmp_path, {"a": {"mode": 0, "grain": 23}, "b": {"mode": 0, "grain": 41}}
+    )
+    x, y = np.ones(100, np.float32), np.empty(100, np.float32)
+    with Orchestrator(
+        None, tuning="first-use", backend="cpu", config=config, registry=toy.toy_registry()
+    ) as one:
+        op = one.op("toy")
+        op(x, out=y)
+        expected, process = y.copy(), one._trials._worker._process
+        one.trim()
+        one.trim()
+        assert process.poll() is not None
+        y.fill(-1)
+        op(x, out=y)
+        assert np.array_equal(y, expected)
+        assert one.choose("toy", Problem(n=77)).source == "timed"
+
+
 def test_a_closed_orchestrator_says_so_and_starts_nothing(tmp_path):
     config = toy.write_family(tmp_path, {"a": {"mode": 0}, "b": {"mode": 0, "grain": 32}})
     one = Orchestrator(

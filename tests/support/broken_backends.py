@@ -267,6 +267,19 @@ class MemoryFollowsTheHost(Base):
     device_class = Follows
 
 
+class TrimsAll(NullDevice):
+    def from_host(self, array):
+        self._last = super().from_host(array)
+        return self._last
+
+    def trim(self):
+        self._last.owner[...] = 0
+
+
+class TrimTakesWhatIsHeld(Base):
+    device_class = TrimsAll
+
+
 class Flattens(NullDevice):
     def from_host(self, array):
         return super().from_host(np.ascontiguousarray(array).reshape(-1))
@@ -614,6 +627,7 @@ FOUND = {
     MemoryIsLent: {"test_a_copy_is_a_copy"},
     MemoryFollowsTheHost: {"test_a_copy_is_a_copy"},
     ShapesAreLost: {"test_an_array_comes_back_as_it_went"},
+    TrimTakesWhatIsHeld: {"test_what_is_alive_outlives_a_trim"},
     PoisonSpreads: {"test_memory_within_an_allocation_can_be_copied_to_and_poisoned"},
     ArraysAreCopied: {NO_COPY, DLPACK},
     ArraysAreNotLookedAt: {

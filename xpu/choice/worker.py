@@ -84,6 +84,11 @@ class Worker:
         with self._lock:
             return self._answered(job, self._deadline_s + work_s)
 
+    def rest(self) -> None:
+        """Stop the child until the next job, once the one under way is done."""
+        with self._lock:
+            self._stop()
+
     def close(self) -> None:
         """Stop the child for good; a job under way in another thread fails."""
         self._is_closed = True

@@ -140,7 +140,7 @@ class Orchestrator:
         bound, key = self._binder.bound, (family, memory, *sizes.items())
         with suppress(KeyError, TypeError):  # TypeError: a size that is none, refused below
             return bound[key]
-        kernel = self._binder.bind(self._family(family), sizes, self._mode(memory))
+        kernel = self._binder.bind(self._family(family), sizes, memory_mode(memory, self._memory))
         if kernel.is_final:
             bound[key] = kernel
         return kernel
@@ -154,7 +154,7 @@ class Orchestrator:
             Not all sizes but one are given.
         """
         declared = self._family(family)
-        mode = self._mode(memory)
+        mode = memory_mode(memory, self._memory)
         op = Op(
             declared,
             self.registry.design_of(declared),
@@ -199,30 +199,24 @@ class Orchestrator:
         data
             Arrays to time on, by argument name; random data stands for those not given.
         """
-        declared = self._family(family)
-        ordered = self._assembly.problem(declared, problem.sizes)
-        mode = self._mode(memory)
+        declared, ordered, mode = self._asked(family, problem, memory)
         served = self._service.serve(declared, ordered, memory=mode, must_time=True, data=data)
         self._binder.forget()
         return served.result
 
     def foresee(self, family: str, problem: Problem, memory: str) -> ChoiceResult | None:
         """Return what `choose` would answer untimed, building nothing; None: it would time."""
-        declared = self._family(family)
-        ordered = self._assembly.problem(declared, problem.sizes)
-        return self._service.foreseen(declared, ordered, self._mode(memory), self.store)
+        return self._service.foreseen(*self._asked(family, problem, memory), self.store)
 
     def time_members(self, family: str, key: str, memory: str) -> tuple[MemberResult, ...]:
         """Check and time every member that can serve a problem; nothing is chosen or kept."""
-        declared, mode = self._family(family), self._mode(memory)
+        declared, mode = self._family(family), memory_mode(memory, self._memory)
         problem = Problem.parse(declared.problem, key)
         return self._trials.timed(self._service.to_time(declared, problem, mode), mode)
 
     def considered(self, family: str, problem: Problem) -> ShapeFilter:
         """Build a family's members and return the filter's word on each."""
-        declared = self._family(family)
-        ordered = self._assembly.problem(declared, problem.sizes)
-        return self._service.considered(declared, ordered, self._memory).filter
+        return self._service.considered(*self._asked(family, problem, None)).filter
 
     def prewarm(
         self, problems: Iterable[tuple[str, Mapping[str, int]]] | None = None
@@ -273,6 +267,10 @@ class Orchestrator:
         """Wait until no trial is under way; False when the time ran out."""
         return self._service.underway.wait_settled(timeout_s)
 
+    def trim(self) -> None:
+        """Give back what is kept to choose again soon: worker process, unused device memory."""
+        self._trials.trim()
+
     def close(self) -> None:
         """Stop the worker process and close the device. Calling it twice is allowed.
 
@@ -294,5 +292,8 @@ class Orchestrator:
             raise XpuLaunchException(f"family {name!r}: this orchestrator is closed; make another")
         return self.settings.family(name)
 
-    def _mode(self, memory: str | None) -> str:
-        return self._memory if memory is None else memory_mode(memory)
+    def _asked(
+        self, family: str, problem: Problem, memory: str | None
+    ) -> tuple[Family, Problem, str]:
+        declared, mode = self._family(family), memory_mode(memory, self._memory)
+        return declared, self._assembly.problem(declared, problem.sizes), mode

@@ -36,14 +36,16 @@ def tuning_policy(asked: str | None, environ: Mapping[str, str] = os.environ) ->
     return "first-use" if flag == "1" else "stored"
 
 
-def memory_mode(asked: str) -> str:
-    """Return the memory mode when it is known.
+def memory_mode(asked: str | None, otherwise: str = MEMORY_MODES[0]) -> str:
+    """Return the memory mode when it is known; None asks for another one.
 
     Raises
     ------
     XpuConfigError
         It is not.
     """
+    if asked is None:
+        return otherwise
     if asked not in MEMORY_MODES:
         raise XpuConfigError(f"memory={asked!r}: {nearest(asked, MEMORY_MODES)}")
     return asked

@@ -73,6 +73,11 @@ class Trials:
         self._preparers: dict[str, Preparer] = {}
         self._lock = threading.Lock()
 
+    def trim(self) -> None:
+        """Give back what is kept to try again soon; the next trial starts a worker anew."""
+        self._worker.rest()
+        self._device.trim()
+
     def close(self) -> None:
         """Stop the worker process."""
         self._worker.close()

@@ -21,9 +21,10 @@ import attrs
 from xpu.errors import XpuConfigError, XpuError, XpuPluginError
 from xpu.registry.contribution import cause_of
 from xpu.registry.promises import broken_promise
-from xpu.spec.backend import Backend, Device
+from xpu.spec.backend import Backend
 from xpu.spec.compiler import Compiler
 from xpu.spec.design import Design, Preparation
+from xpu.spec.device import Device
 from xpu.spec.source import OpenModel, ProblemSource
 
 T = TypeVar("T")

@@ -12,9 +12,10 @@ from typing import Any, Final
 from xpu.errors import XpuBuildError
 from xpu.model import DeviceFacts
 from xpu.registry.checks import shown
-from xpu.spec.backend import Availability, Backend, Device, LoadedKernel, TimerTier
+from xpu.spec.backend import Availability, Backend
 from xpu.spec.compiler import CompiledCode, Compiler
 from xpu.spec.design import Design, KernelSource, Launch, Preparation
+from xpu.spec.device import Device, LoadedKernel, TimerTier
 from xpu.spec.source import OpenModel, ProblemSource
 
 Promise = Callable[[Any, tuple[Any, ...], Any], str]

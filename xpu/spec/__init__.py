@@ -4,14 +4,7 @@ A plugin imports `xpu.model`, `xpu.spec` and `xpu.errors`, nothing else.
 """
 
 from xpu.spec.accesses import PRIVATE, UNUSED, Step, buffer_accesses, derive_modes
-from xpu.spec.backend import (
-    Availability,
-    Backend,
-    Device,
-    DeviceArray,
-    LoadedKernel,
-    TimerTier,
-)
+from xpu.spec.backend import Availability, Backend
 from xpu.spec.calibration import CalibrationDesign
 from xpu.spec.compiler import CompiledCode, Compiler, KernelUnit
 from xpu.spec.declarations import (
@@ -24,6 +17,7 @@ from xpu.spec.declarations import (
     wave,
 )
 from xpu.spec.design import Argument, Design, KernelSource, Launch, Preparation
+from xpu.spec.device import Device, DeviceArray, LoadedKernel, TimerTier
 from xpu.spec.elements import host_dtype, is_float
 from xpu.spec.hooks import ENTRY_POINT_GROUP, PROJECT, hookimpl, hookspec
 from xpu.spec.host_arrays import numpy_view

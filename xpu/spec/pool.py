@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from xpu.errors import XpuLaunchException
-from xpu.spec.backend import DeviceArray
+from xpu.spec.device import DeviceArray
 
 _LEAST_BYTES: Final = 512
 _PAGE_BYTES: Final = 2 << 20
@@ -113,21 +113,21 @@ class Pool(ABC):
             self._returned = [kept for kept in self._returned if id(kept) not in waited]
 
     def trim(self) -> None:
-        """Free all that is kept, unless somebody is looking for memory there right now."""
-        kept: Sequence[_Kept] = ()
-        if self._lock.acquire(blocking=False):  # also called by a finalizer
-            try:
-                self._take_in()
-                kept = self._ready + self._returned
-                self._ready, self._returned = [], []
-            finally:
-                self._lock.release()
+        """Free all that is kept."""
+        with self._lock:
+            kept = self._emptied()
         self._free(kept)
 
     def close(self) -> None:
         """Keep nothing from now on; arrays that are alive stay valid."""
         self._most_bytes = 0
-        self.trim()
+        kept: Sequence[_Kept] = ()
+        if self._lock.acquire(blocking=False):  # a finalizer calls it, too
+            try:
+                kept = self._emptied()
+            finally:
+                self._lock.release()
+        self._free(kept)
 
     def _kept(self, size: int) -> int | None:
         with self._lock:
@@ -161,6 +161,13 @@ class Pool(ABC):
             finally:
                 self._lock.release()
             self._free(surplus)
+
+    def _emptied(self) -> Sequence[_Kept]:
+        """Take out all that is kept. The lock is held."""
+        self._take_in()
+        kept = self._ready + self._returned
+        self._ready, self._returned = [], []
+        return kept
 
     def _take_in(self) -> None:
         """Sort in what finalizers left. The lock is held."""

@@ -135,6 +135,16 @@ class DeviceTests(BackendFixtures):
         expected[3072:3328] = 0xFF
         assert np.array_equal(device.to_host(slab), expected)
 
+    def test_what_is_alive_outlives_a_trim(self, device: Device, rng: np.random.Generator) -> None:
+        expected = rng.integers(0, 256, 5000).astype(np.uint8)
+        held, gone = device.from_host(expected), device.allocate(5000, poisoned=True)
+        del gone
+        for _ in range(2):
+            device.trim()
+        later = device.allocate(5000, poisoned=True)
+        assert np.array_equal(device.to_host(held), expected)
+        assert bool((device.to_host(later) == 0xFF).all())
+
     def test_code_that_is_none_is_refused(
         self, bench: Workbench, device: Device, tmp_path: Path
     ) -> None:

@@ -207,6 +207,32 @@ def test_modules_where_the_program_happens_to_be_are_not_imported(job, tmp_path,
     worker.close()
 
 
+def test_a_worker_at_rest_has_no_process_and_begins_anew(job):
+    worker = Worker(ScriptedBackend(), 0)
+    worker.rest()
+    right(worker, job("add"))
+    process = Path(f"/proc/{worker._process.pid}")
+    worker.rest()
+    assert not process.exists()
+    right(worker, job("add"))
+    worker.close()
+    worker.rest()
+    assert fault(worker, job("add")) == ("failed", "the worker process was closed")
+
+
+def test_rest_waits_for_the_job_under_way(job, tmp_path):
+    worker, place, found = Worker(ScriptedBackend(), 0), tmp_path / "number", []
+    thread = threading.Thread(
+        target=lambda: found.append(fault(worker, job(f"tell {place} raise no scratch memory")))
+    )
+    thread.start()
+    _wait_for(lambda: place.exists() and place.read_text())
+    worker.rest()
+    thread.join(10)
+    assert "no scratch memory" in found[0][1], "it was ended in the middle"
+    worker.close()
+
+
 def test_closing_while_a_job_runs_blames_nobody(job, tmp_path):
     worker, place, found = Worker(ScriptedBackend(), 0), tmp_path / "number", []
     thread = threading.Thread(

@@ -243,6 +243,12 @@ class CudaDevice(Device):
         found = super().identity()
         return found if self._power_w is None else {**found, "power": f"{self._power_w} W"}
 
+    def trim(self) -> None:
+        """Free memory that is kept for later; a device that was closed keeps none."""
+        one = self._open
+        if one is not None:
+            one.pool.trim()
+
     def close(self) -> None:
         """Give everything back but what callers still hold: their arrays stay valid."""
         one, self._open = self._open, None

@@ -225,6 +225,12 @@ class HipDevice(Device):
         found = super().identity()
         return {**found, "power": self._power} if self._power else found
 
+    def trim(self) -> None:
+        """Free memory that is kept for later; a device that was closed keeps none."""
+        one = self._open
+        if one is not None:
+            one.pool.trim()
+
     def close(self) -> None:
         """Give everything back but what callers still hold: their arrays stay valid."""
         one, self._open = self._open, None

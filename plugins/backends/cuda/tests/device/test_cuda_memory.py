@@ -114,6 +114,22 @@ def test_what_is_kept_gives_way_when_memory_runs_short(fake, opened) -> None:
     assert second.nbytes == 8 * PAGE
 
 
+def test_trimming_frees_what_is_kept_and_leaves_what_is_held(fake, opened) -> None:
+    held, ready, returned = opened.from_host(np.arange(5)), opened.allocate(77), opened.allocate(9)
+    del ready
+    opened.synchronize()
+    del returned
+    assert len(fake.memory) == 3
+    opened.trim()
+    assert list(fake.memory) == [held.address]
+    again = opened.allocate(77)
+    del again
+    assert len(fake.memory) == 2, "it keeps memory as before"
+    opened.close()
+    opened.trim()
+    assert list(fake.memory) == [held.address]
+
+
 def test_closing_frees_what_is_kept_and_leaves_what_is_held(fake, opened) -> None:
     held, kept = opened.from_host(np.arange(5)), opened.allocate(77)
     del kept

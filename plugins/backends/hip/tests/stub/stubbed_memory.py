@@ -72,6 +72,19 @@ def test_what_was_given_back_during_a_wait_is_not_yet_ready(opened) -> None:
     assert opened.allocate(7000).address == address
 
 
+def test_what_is_kept_is_trimmed(stub, opened) -> None:
+    held, kept = opened.allocate(100), opened.allocate(7000)
+    gc.collect()
+    opened.trim()
+    before = stub.live()[stub.ALLOCATIONS]
+    del kept
+    opened.synchronize()
+    assert stub.live()[stub.ALLOCATIONS] == before
+    opened.trim()
+    assert stub.live()[stub.ALLOCATIONS] == before - 1
+    assert opened.to_host(held).shape == (100,)
+
+
 def test_what_was_made_is_given_back(stub, machine) -> None:
     gc.collect()
     before = stub.live()
