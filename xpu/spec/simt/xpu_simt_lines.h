@@ -11,18 +11,15 @@
  * others, their lines behind the barrier that follows. Sums are there behind multiply_end(). Rows and sums are used by
  * nothing else before.
  *
- * A backend that can look at what a kernel does defines XPU_CHECK_LINES(lines).
  * A backend whose part has instructions for this defines XPU_NATIVE_LINES and supplies all but line_place, in
- * xpu::simt; elsewhere each wave multiplies for itself, at once.
+ * xpu::simt; elsewhere each wave multiplies for itself, at once. One that looks at what a kernel does defines
+ * XPU_WATCHED_LINES and supplies the same with multiply_watched, which calls multiply_at_once.
  */
 #ifndef XPU_SIMT_LINES_H
 #define XPU_SIMT_LINES_H
 
 #ifndef XPU_SHARED_ALIGNMENT
 #define XPU_SHARED_ALIGNMENT 16
-#endif
-#ifndef XPU_CHECK_LINES
-#define XPU_CHECK_LINES(lines)
 #endif
 
 namespace xpu {
@@ -32,14 +29,10 @@ constexpr int line_length = 64;
 /* Where number k of a line is, in numbers from the first line on. */
 XPU_DEVICE int line_place(int line, int k) { return line * line_length + ((k / 8 ^ line % 8) * 8 | k % 8); }
 
-#ifdef XPU_NATIVE_LINES
+#if defined XPU_NATIVE_LINES || defined XPU_WATCHED_LINES
 namespace simt {
 XPU_DEVICE void publish_lines();
 template <int L> XPU_DEVICE void multiply_wait();
-/* `lines` is their address in the shared memory. */
-template <class T, int N>
-XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a, uint32_t lines,
-                               int k);
 template <int N> XPU_DEVICE void multiply_end(accumulator<float, 16, 16, 16> (&c)[N]);
 } // namespace simt
 XPU_DEVICE void publish_lines() { simt::publish_lines(); }
@@ -56,11 +49,21 @@ template <int N> XPU_DEVICE void multiply_end(accumulator<float, 16, 16, 16> (&)
 #endif
 
 namespace simt {
+#ifdef XPU_NATIVE_LINES
+/* `lines` is their address in the shared memory. */
+template <class T, int N>
+XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a, uint32_t lines,
+                               int k);
+#endif
+#ifdef XPU_WATCHED_LINES
+template <int N, class T>
+XPU_DEVICE void multiply_watched(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a,
+                                 const shared<const T> &from, int k XPU_SITE_TYPE);
+#endif
 template <int N, class T>
 XPU_DEVICE void multiply_at_once(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a,
                                  const shared<const T> &from, int k XPU_SITE_TYPE)
 {
-    XPU_CHECK_LINES(from);
     for (int j = 0; j < N; ++j) {
         matrix_b<T, 16, 16, 16> b;
         for (int i = 0; i < b.count; ++i)
@@ -87,7 +90,11 @@ XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const mat
         simt::multiply_async(c, a, from.address(0), k);
     } else
 #endif
+#ifdef XPU_WATCHED_LINES
+        simt::multiply_watched(c, a, from, k XPU_SITE("multiply_async"));
+#else
         simt::multiply_at_once(c, a, from, k XPU_SITE("multiply_async"));
+#endif
 }
 
 } // namespace xpu

@@ -248,35 +248,3 @@ def test_all_threads_of_a_wave_read_what_nothing_wrote(run, fault) -> None:
         wave=64,
     )
     assert text.startswith("read of memory that nothing wrote: ")
-
-
-LINES = """XPU_KERNEL(xpu::global<float> y) {
-    XPU_DYNAMIC_SHARED(xpu::half, all);
-    for (int i = xpu::thread(); i < 17 * 64; i += xpu::threads()) all[i] = xpu::half{0};
-    xpu::barrier();
-    xpu::accumulator<float, 16, 16, 16> c[1];
-    xpu::fill(c[0], 0.0f);
-    xpu::matrix_a<xpu::half, 16, 16, 16> a;
-    for (int i = 0; i < a.count; ++i) a[i] = 0;
-    xpu::multiply_async(c, a, all + XPU_FIRST, 0);
-    xpu::multiply_end(c);
-    if (xpu::lane() == 0) y[xpu::wave()] = c[0][0];
-}"""
-GIVEN = {"XPU_THREADS": 128, "XPU_SHARED_ALIGNMENT": 1024}
-
-
-def test_lines_that_begin_elsewhere_are_misaligned(fault, run, wave) -> None:
-    y = np.ones(4, np.float32)
-    run(LINES, [y], wave=wave, dynamic=17 * 128, XPU_FIRST=0, **GIVEN)
-    assert not y[: 128 // wave].any()
-    text = fault(LINES, [y], wave=wave, dynamic=17 * 128, XPU_FIRST=8, **GIVEN)
-    assert text.startswith("misaligned access: ")
-    assert "all[8]: an access of 1024 bytes does not lie at its alignment" in text
-
-
-def test_a_block_of_which_a_part_would_multiply_alone(load, wave) -> None:
-    device, kernel = load(LINES, wave, XPU_FIRST=0, **GIVEN)
-    y = device.import_array(np.ones(4, np.float32), writable=False)
-    with pytest.raises(XpuLaunchException) as error:
-        device.launcher(kernel, Launch((1, 1, 1), (64, 1, 1), 17 * 128), [y], [])()
-    assert "multiply_async is made by 128 threads together; the block has 64" in str(error.value)

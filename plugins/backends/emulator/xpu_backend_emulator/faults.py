@@ -27,6 +27,9 @@ CHECKS: Final = (
     "no such copy",
     "index outside an array of the thread",
     "undefined arithmetic",
+    "unpublished lines",
+    "product in flight",
+    "product left behind",
 )
 """Names of the checks, in the order of ``check`` in ``runtime/xpu_emulator.h``."""
 _DEADLINE_S: Final = 5.0

@@ -33,6 +33,7 @@ struct fibre {
     bool orders_memory;
     uint32_t exchanges, word[2];
     int32_t groups, newest_flight;
+    multiplying multiplied;
 };
 
 constexpr site nowhere = {"", "", 0};
@@ -100,6 +101,12 @@ void wait()
     __builtin_unreachable();
 }
 
+const char *name_of(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
 void begin()
 {
     running->body(now.launched);
@@ -108,6 +115,11 @@ void begin()
     for (int32_t i = own.newest_flight; i >= 0; i = now.launched->flights[i].next) ++copies;
     if (copies) {
         record(left_behind, now.thread, nullptr, "it ended with %d copies that it never waited for", copies);
+        stop();
+    }
+    if (own.multiplied.sums) {
+        record(never_ended, now.thread, nullptr, "it ended with sums that it called no multiply_end for, of %s:%d",
+               name_of(own.multiplied.at.file), own.multiplied.at.line);
         stop();
     }
     own.stands = ended;
@@ -122,12 +134,6 @@ bool are_together(const fibre &a, const fibre &b)
 {
     return a.stands == b.stands && a.at.line == b.at.line && is_same(a.at.verb, b.at.verb)
         && is_same(a.at.file, b.at.file);
-}
-
-const char *name_of(const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    return slash ? slash + 1 : file;
 }
 
 void describe(char (&text)[120], const fibre &f)
@@ -159,6 +165,16 @@ void unequal(int32_t a, int32_t b)
            name_of(at.file), at.line);
 }
 
+/* Two waves that have multiplied other lines, where all waves of the block do it together. */
+void unlike(int32_t thread)
+{
+    const site &first = fibres[0].multiplied.at, &at = fibres[thread].multiplied.at;
+    const bool is_first = !at.line;
+    record(divergent_verb, thread, nullptr,
+           "%s takes other lines, or another k, than in thread 0, between two barriers before %s:%d",
+           is_first ? first.verb : at.verb, name_of(is_first ? first.file : at.file), is_first ? first.line : at.line);
+}
+
 /* Runs a wave until its lanes wait at a barrier or have ended. */
 void run_wave(int32_t wave)
 {
@@ -187,6 +203,7 @@ void run_block()
         fibres[i].exchanges = 0;
         fibres[i].groups = 0;
         fibres[i].newest_flight = -1;
+        fibres[i].multiplied = {0, 0, 0, 0, 0, nowhere};
         /* Not all at the same distance from a page, or they would share a few lines of the cache. */
         fibres[i].stack_pointer = prepared(now.launched->stacks + (i + 1) * now.launched->stack_bytes - i % 32 * 128, begin);
     }
@@ -196,8 +213,11 @@ void run_block()
             if (has_failed && suspect < 0) return;
         }
         if (has_failed) return;
-        for (int32_t wave = 1; wave < waves; ++wave)
+        for (int32_t wave = 1; wave < waves; ++wave) {
             if (!are_together(fibres[0], fibres[wave * wave_width])) return apart(0, wave * wave_width);
+            if (fibres[0].multiplied.taken != fibres[wave * wave_width].multiplied.taken)
+                return unlike(wave * wave_width);
+        }
         if (fibres[0].stands == ended) return;
         block_start = ++ticks;
     }
@@ -278,4 +298,5 @@ void barrier(site at) { arrive(at_barrier, at, false, 0); }
 } // namespace xpu
 
 #include "shared_memory.h"
+#include "lines.h"
 #include "sanitizer.h"

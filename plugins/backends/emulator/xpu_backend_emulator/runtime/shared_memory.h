@@ -117,13 +117,6 @@ void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
     stop();
 }
 
-void bad_block(int threads)
-{
-    record(partial_wave, now.thread, __builtin_return_address(0),
-           "multiply_async is made by 128 threads together; the block has %d", threads);
-    stop();
-}
-
 void bad_copy(int bytes)
 {
     record(no_copy, now.thread, __builtin_return_address(0), "copy_async takes 4, 8 or 16 bytes, given %d", bytes);

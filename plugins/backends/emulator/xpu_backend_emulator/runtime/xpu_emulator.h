@@ -38,7 +38,8 @@ struct site {
 
 enum check : int32_t {
     none, load_bounds, store_bounds, misaligned, unwritten, race, divergent_barrier, divergent_verb,
-    no_lane, partial_wave, in_flight, left_behind, no_copy, no_element, undefined
+    no_lane, partial_wave, in_flight, left_behind, no_copy, no_element, undefined, unpublished, being_multiplied,
+    never_ended
 };
 
 /* The first fault of a launch. */
@@ -88,6 +89,15 @@ struct state {
     int64_t static_bytes;
 };
 
+/* Of products with lines: how many a thread has in flight, and sums; when it published lines, last and last before a
+ * barrier; and what all its products were of, which is the same in all waves of a block. */
+struct multiplying {
+    int32_t products, sums;
+    uint32_t published, published_before;
+    uint64_t taken;
+    site at;
+};
+
 #define XPU_HIDDEN __attribute__((visibility("hidden")))
 extern XPU_HIDDEN state now;
 
@@ -103,6 +113,16 @@ XPU_HIDDEN void copy_later(const array &to, int64_t at, const unsigned char *fro
 XPU_HIDDEN void copy_commit();
 XPU_HIDDEN void copy_wait(int left);
 
+/* Products with lines. A product of some lines begins, and returns when; what it reads has been published; what it
+ * reads has not been written since. */
+XPU_HIDDEN multiplying &own_products();
+XPU_HIDDEN void publish_lines();
+XPU_HIDDEN uint32_t begin_product(const array &of, int64_t start, int count, int k, site at);
+XPU_HIDDEN void line_read(const array &of, int64_t at, int bytes, int element);
+XPU_HIDDEN void line_kept(const array &of, int64_t at, int bytes, int element, uint32_t since);
+/* Ends the launch: `what` of a product was used before it was through. */
+[[noreturn]] XPU_HIDDEN void bad_product(const char *what, const char *comes_first, site at);
+
 /* Checks of shared memory; they return when all is well. */
 XPU_HIDDEN void shared_read(const array &of, int64_t at, int bytes, int element);
 XPU_HIDDEN void shared_write(const array &of, int64_t at, int bytes, int element);
@@ -110,9 +130,8 @@ constexpr int64_t beyond = (int64_t)1 << 62; /* a position in bytes that no arra
 /* Ends the launch; `what` is one of load_bounds, store_bounds, misaligned, unwritten. */
 [[noreturn]] XPU_HIDDEN void bad_access(check what, const char *name, int64_t at, int64_t of, int bytes,
                                         int element);
-/* End the launch: a copy of so many bytes, a block of so many threads, an element of so few. */
+/* End the launch: a copy of so many bytes, an element of so few. */
 [[noreturn]] XPU_HIDDEN void bad_copy(int bytes);
-[[noreturn]] XPU_HIDDEN void bad_block(int threads);
 [[noreturn]] XPU_HIDDEN void bad_element(int index, int count);
 
 } // namespace emulator

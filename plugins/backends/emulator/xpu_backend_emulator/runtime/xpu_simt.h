@@ -101,18 +101,6 @@ template <class T> struct shared : emulator::memory<T, emulator::shared_space> {
     operator shared<const T>() const { return as<const T>(); }
 };
 
-#if XPU_EMULATOR_CHECKS
-#define XPU_CHECK_LINES(lines) ::xpu::emulator::check_lines(lines)
-namespace emulator {
-template <class T> void check_lines(const shared<T> &lines)
-{
-    const array &of = *lines.space.of;
-    if (threads() % 128) bad_block(threads());
-    if (lines.start % 1024) bad_access(misaligned, of.name, lines.start, of.bytes, 1024, sizeof(T));
-}
-} // namespace emulator
-#endif
-
 namespace emulator {
 /* A static shared array: `Tag` is a type of its own for each declaration. Its place is taken when the
  * object is loaded, whether the code that declares it runs or not. */
@@ -154,6 +142,7 @@ template <class T> T atomic_add(const global<T> &g, int64_t i, typename simt::pl
 
 #if XPU_EMULATOR_CHECKS
 #define XPU_NATIVE_COPY 1
+#define XPU_WATCHED_LINES 1
 namespace emulator {
 template <class V, class S, class G>
 void copy(const shared<S> &to, int64_t si, const global<G> &from, int64_t gi)
@@ -171,6 +160,8 @@ void copy(const shared<S> &to, int64_t si, const global<G> &from, int64_t gi)
 #include "xpu_emulator_matrix.h"
 
 #if XPU_EMULATOR_CHECKS
+#include "xpu_emulator_lines.h"
+
 namespace xpu {
 template <class T, class Space> struct simt::value_of<emulator::element<T, Space>> { using type = T; };
 
