@@ -71,6 +71,7 @@ def test_the_filter_as_documented():
     assert verdict.candidate.name == "t"
     assert (verdict.rule, verdict.need, verdict.limit) == (None, None, None)
     assert (verdict.resident_groups, verdict.fills, verdict.splits) == (1, True, 1)
+    assert verdict.resident_splits == 1
     assert verdict.pad_waste_permille == 0
     assert f.pruned == ()
     assert f.refusal() == ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -25,7 +25,7 @@ from xpu.folding import (
     is_known,
     joined,
 )
-from xpu.model import Constant
+from xpu.model import LAUNCH_RECORDS, Constant
 from xpu.spec import Design, KernelSource, Launch, Preparation
 
 
@@ -46,9 +46,6 @@ FoundSites = dict[Any, tuple[FoundSite, ...]]
 
 Good as long as modules of plugins, and objects in attributes, stay as they are: for a batch."""
 
-RECORDED: Final = frozenset({"splits"})
-"""What rules record and a launch may read beside a member's parameters."""
-
 
 def member_sites(
     design: Design,
@@ -62,7 +59,7 @@ def member_sites(
     `design` is as its family's constants make it, and the plugin's own object. `known` is what
     was found before, and is added to.
     """
-    member = Parameters(parameters, RECORDED)
+    member = Parameters(parameters, frozenset(LAUNCH_RECORDS))
     if source.launch is not None:
         return _known(known, source.launch, design, member, UNKNOWN)
     return _known(known, design.launch, design, dialect, member, UNKNOWN)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from xpu.measure import PROTOCOL
-from xpu.model import Verdict
+from xpu.model import Verdict, told_to_launch
 from xpu.store import build_id
 
 if TYPE_CHECKING:
@@ -78,8 +78,10 @@ def _code(verdict: Verdict) -> str:
         return f"library {candidate.library}" + (f" code {code_hash}" if code_hash else "")
     if code_hash is not None:
         # How many parts a launch has is what rules recorded, and may be configured anew.
-        splits = verdict.splits
-        return f"code {code_hash}" if splits in (None, 1) else f"code {code_hash} splits {splits}"
+        told = told_to_launch(verdict.records).items()
+        return " ".join(
+            [f"code {code_hash}", *(f"{key} {value}" for key, value in told if value != 1)]
+        )
     # Nothing is known of the code, so the shape must stand for it.
     shape = " ".join(f"{name}={size}" for name, size in sorted(candidate.parameters.items()))
     return f"absent {shape}"

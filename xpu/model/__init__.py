@@ -18,13 +18,14 @@ from xpu.model.names import nearest
 from xpu.model.plugin import PluginRecord, PluginState
 from xpu.model.problem import Problem
 from xpu.model.result import CONTENDED_LOAD, ChoiceResult, MemberResult, Source, Status
-from xpu.model.verdict import Figure, Verdict
+from xpu.model.verdict import LAUNCH_RECORDS, Figure, Verdict, told_to_launch
 
 __all__ = [
     "CONTENDED_LOAD",
     "DEVICE_FACT_NAMES",
     "FIGURES",
     "KERNEL_FACT_NAMES",
+    "LAUNCH_RECORDS",
     "LOWERING_GATES",
     "MANIFEST_SCHEMA",
     "MATRIX_SUMS",
@@ -63,4 +64,5 @@ __all__ = [
     "Verdict",
     "frozen_mapping",
     "nearest",
+    "told_to_launch",
 ]

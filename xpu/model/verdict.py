@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
@@ -11,6 +12,15 @@ from xpu.model.candidate import ShapeCandidate
 from xpu.model.facts import KernelFacts
 
 Figure = int | float | bool | None
+
+LAUNCH_RECORDS: Final = ("splits", "resident_splits")
+"""What rules record that a launch is told beside a member's parameters."""
+
+
+def told_to_launch(records: Mapping[str, Figure]) -> dict[str, int]:
+    """Return those of a verdict's records that a launch is told, where they are there."""
+    told = {name: records.get(name) for name in LAUNCH_RECORDS}
+    return {name: value for name, value in told.items() if isinstance(value, int)}
 
 
 @attrs.frozen
@@ -48,6 +58,11 @@ class Verdict:
     def splits(self) -> Figure:
         """Least number of k splits that occupies every multiprocessor."""
         return self.records.get("splits")
+
+    @property
+    def resident_splits(self) -> Figure:
+        """Most k splits whose blocks are all resident at once; at least 1."""
+        return self.records.get("resident_splits")
 
     @property
     def pad_waste_permille(self) -> Figure:

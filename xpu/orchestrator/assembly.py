@@ -23,6 +23,7 @@ from xpu.model import (
     MemberResult,
     Problem,
     Verdict,
+    told_to_launch,
 )
 from xpu.registry import Registry, is_edited, made_of, why_not
 from xpu.settings import Settings
@@ -198,9 +199,7 @@ class Assembly:
         built: Built | Called,
         records: Mapping[str, Mapping[str, Figure]],
     ) -> Arm:
-        parameters = dict(member.parameters)
-        if isinstance(splits := records.get(member.name, {}).get("splits"), int):
-            parameters["splits"] = splits
+        parameters = {**member.parameters, **told_to_launch(records.get(member.name, {}))}
         return arm_of(self.registry, family, self.dialect, parameters, problem, built)
 
     def _aside(

@@ -208,8 +208,9 @@ class Design(ABC):
     def launch(self, dialect: str, member: Mapping[str, int], problem: Problem) -> Launch:
         """Return how a member is launched; a host dialect needs none of it.
 
-        `member` holds its parameters and, where the rules recorded it, ``splits``: the least
-        number of parts of k whose blocks occupy the device.
+        `member` holds its parameters and, where the rules recorded them, ``splits``, the least
+        number of parts of k whose blocks occupy the device, and ``resident_splits``, the most
+        whose blocks run at once.
         """
         return Launch()
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xpu.adaptor import Adaptor, BuildCache, Called
 from xpu.choice import MemberFault, Subject, Worker, trial_job
 from xpu.errors import XpuBuildError
-from xpu.model import Family, Problem
+from xpu.model import LAUNCH_RECORDS, Family, Problem
 from xpu.orchestrator.assembly import Assembly, arm_of
 from xpu.orchestrator.weights import Preparer
 from xpu.registry import Registry
@@ -140,7 +140,10 @@ def _told(family: Family, member: str, splits: int | None) -> dict[str, int]:
     """Return what a launch is told of a member."""
     chosen = family.member(member)
     assert chosen is not None
-    return {**chosen.parameters, **({} if splits is None else {"splits": splits})}
+    return {
+        **chosen.parameters,
+        **({} if splits is None else dict.fromkeys(LAUNCH_RECORDS, splits)),
+    }
 
 
 def written(design: Design) -> list[Argument]:

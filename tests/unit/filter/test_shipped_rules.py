@@ -182,6 +182,33 @@ def test_r5_fills_and_splits(judge, multiprocessors, m, k, fills, splits):
     assert verdict.splits == splits
 
 
+@pytest.mark.parametrize(
+    ("multiprocessors", "m", "k", "groups", "splits"),
+    [
+        (132, 128, 4096, 1, 4),  # 32 tiles
+        (132, 128, 4096, 2, 8),
+        (132, 160, 4096, 1, 2),  # 64 of them: the least that occupies the device would be 3
+        (132, 512, 4096, 1, 1),
+        (8, 512, 4096, 1, 1),
+        (10**6, 128, 4096, 1, 16),
+        (132, 128, 0, 1, 1),
+        (132, 0, 4096, 1, 1),
+        (None, 128, 4096, 1, None),
+        (132, 128, 4096, None, None),
+    ],
+)
+def test_r4_records_the_splits_that_are_resident(judge, multiprocessors, m, k, groups, splits):
+    verdict = judge(
+        {"multiprocessors": multiprocessors, "max_blocks_per_multiprocessor": groups},
+        Problem(m=m, n=4096, k=k),
+        tile_m=128,
+        tile_n=128,
+        tile_k=256,
+    )
+    assert verdict.resident_groups == groups
+    assert verdict.resident_splits == splits
+
+
 def test_r5_brings_tiles_times_splits_up_to_the_multiprocessors_with_no_split_to_spare(judge):
     rng = random.Random()
     for _ in range(200):

@@ -8,7 +8,7 @@ import pytest
 from xpu.errors import XpuConfigError
 from xpu.model import Problem
 from xpu.spec import GEMM_NT_BF16, Design, Launch
-from xpu_family_kquant import plugin, reference
+from xpu_family_kquant import plugin, reference, simt
 from xpu_family_kquant.design import BlocksToGroups, QGemmTile, QMatVec
 from xpu_family_kquant.elements import ELEMENTS
 from xpu_family_kquant.library import QGemmLibrary
@@ -79,9 +79,10 @@ def test_constants_say_the_types_of_x_and_y(design: Design) -> None:
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
-def test_parts_of_k_are_added_up_in_float32_alone(kind: str) -> None:
-    tile = {"tile_m": 64, "tile_n": 128, "threads": 256, "unroll": 2, "stages": 4, "widen": 1}
-    tile["splits"] = 2
+@pytest.mark.parametrize(("widen", "told"), [(1, "splits"), (simt.LINES, "resident_splits")])
+def test_parts_of_k_are_added_up_in_float32_alone(kind: str, widen: int, told: str) -> None:
+    tile = {"tile_m": 64, "tile_n": 128, "threads": 256, "unroll": 2, "stages": 4, "slots": 2}
+    tile |= {"widen": widen, "splits": 7, "resident_splits": 7, told: 2}
     for x, y, parts in ((kind, "float32", 2), ("float32", kind, 1)):
         design = QGemmTile().for_constants({**CONSTANTS, "x": x, "y": y})
         launch = design.launch("simt", tile, Problem(m=65, n=300, k=512))

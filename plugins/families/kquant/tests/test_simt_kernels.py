@@ -424,9 +424,9 @@ def test_parts_of_k_add_up(
     x[2] *= np.float32(1e30)
     whole = multiply(rows, x)
     problem = Problem(m=35, n=70, k=1280)
-    # Blocks with lines have parts of a number that is a power of two.
-    for splits, parts in ((3, 2), (9, 4)) if widen == simt.LINES else ((3, 3), (9, 5)):
-        launch = simt.tile_launch({**numbers, "splits": splits}, problem)
+    told = "resident_splits" if widen == simt.LINES else "splits"
+    for splits, parts in ((3, 3), (9, 5)):
+        launch = simt.tile_launch({**numbers, told: splits}, problem)
         assert launch.grid[2] == parts
         y = multiply(rows, x, launch)
         scale = np.abs(whole).max(axis=1, keepdims=True)

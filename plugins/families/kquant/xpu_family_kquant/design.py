@@ -250,7 +250,7 @@ class QGemmTile(_QuantDesign):
         if dialect != simt.DIALECT:
             return Launch()
         if self.arguments[-1].dtype != "float32":
-            member = {**member, "splits": 1}
+            member = {**member, "splits": 1, "resident_splits": 1}
         return simt.tile_launch(member, problem)
 
     def arithmetic(self, dialect: str, member: Mapping[str, int]) -> str | None:

@@ -80,12 +80,11 @@ def tile_launch(member: Mapping[str, int], problem: Problem) -> Launch:
         Its parameters. `splits`, where it is given, is the number of parts of k, taken as at
         most the blocks of k. With more than one every part adds its share to a cleared y.
 
-    A block with lines fills most of a multiprocessor: of the rules' number, rounded up, some
-    parts would run in a second round. Rounded down to a power of two mostly none does.
+    A block with lines fills most of a multiprocessor, and one that has to wait for another
+    would double the time: their parts are `resident_splits`.
     """
-    splits = max(1, min(member.get("splits", 1), problem.k // BLOCK_K))
-    if member["widen"] == LINES:
-        splits = 1 << (splits.bit_length() - 1)
+    told = "resident_splits" if member["widen"] == LINES else "splits"
+    splits = max(1, min(member.get(told, 1), problem.k // BLOCK_K))
     return Launch(
         grid=(-(-problem.n // member["tile_n"]), -(-problem.m // member["tile_m"]), splits),
         block=(member["threads"], 1, 1),
