@@ -145,6 +145,7 @@ def measure(args: argparse.Namespace, orchestrator: Orchestrator) -> None:
         elapsed = time.perf_counter() - began
         is_last = done == len(questions) or elapsed > args.seconds
         if done % every == 0 or is_last:
+            gc.collect()  # arrays in cycles are nobody's
             kept = meter.device_mib()
             orchestrator.trim()
             report.add(

@@ -324,7 +324,9 @@ def test_binding_and_calling_for_long_takes_no_memory(toys):
     assert len(op.kernel(64).calls.plans) <= 1
 
 
-def test_what_is_bound_outlives_a_trim_and_the_next_trial_starts_anew(tmp_path):
+def test_what_is_bound_outlives_a_trim_and_the_next_trial_starts_anew(tmp_path, monkeypatch):
+    trimmed = []
+    monkeypatch.setattr("xpu_backend_cpu.device.CpuDevice.trim", lambda _: trimmed.append("once"))
     # Code that no other test has seen run, so that a worker process tries it.
     config = toy.write_family(
         tmp_path, {"a": {"mode": 0, "grain": 23}, "b": {"mode": 0, "grain": 41}}
@@ -339,6 +341,7 @@ def test_what_is_bound_outlives_a_trim_and_the_next_trial_starts_anew(tmp_path):
         one.trim()
         one.trim()
         assert process.poll() is not None
+        assert len(trimmed) == 2
         y.fill(-1)
         op(x, out=y)
         assert np.array_equal(y, expected)

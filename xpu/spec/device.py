@@ -180,8 +180,8 @@ class Device(ABC):
     def trim(self) -> None:
         """Give back memory that is kept for later; one that keeps none has nothing to do.
 
-        Arrays that are alive stay as they are. Anybody may call it at any time from any thread,
-        but while something is captured.
+        Arrays that are alive stay as they are. It may be called from any thread, and after
+        `close`. It may wait for the device.
         """
         return
 

@@ -222,14 +222,12 @@ def test_a_worker_at_rest_has_no_process_and_begins_anew(job):
 
 def test_rest_waits_for_the_job_under_way(job, tmp_path):
     worker, place, found = Worker(ScriptedBackend(), 0), tmp_path / "number", []
-    thread = threading.Thread(
-        target=lambda: found.append(fault(worker, job(f"tell {place} raise no scratch memory")))
-    )
+    thread = threading.Thread(target=lambda: found.append(worker.run(job(f"tell {place} sleep 1"))))
     thread.start()
     _wait_for(lambda: place.exists() and place.read_text())
     worker.rest()
     thread.join(10)
-    assert "no scratch memory" in found[0][1], "it was ended in the middle"
+    assert isinstance(found[0], list), "it was ended in the middle"
     worker.close()
 
 

@@ -24,6 +24,9 @@
 #ifndef XPU_CHECKED_INDEX /* a backend that looks at the elements of a thread's values defines it */
 #define XPU_CHECKED_INDEX(i, count) (i)
 #endif
+#ifndef XPU_CHECKED_SUM /* the same of an accumulator's, whose first one is at `sums` */
+#define XPU_CHECKED_SUM(sums, i, count) XPU_CHECKED_INDEX(i, count)
+#endif
 
 namespace xpu {
 

@@ -13,7 +13,8 @@
  *
  * A backend whose part has instructions for this defines XPU_NATIVE_LINES and supplies all but line_place, in
  * xpu::simt; elsewhere each wave multiplies for itself, at once. One that looks at what a kernel does defines
- * XPU_WATCHED_LINES and supplies the same with multiply_watched, which calls multiply_at_once.
+ * XPU_WATCHED_LINES and supplies publish_lines, multiply_wait and multiply_end after this file, in xpu, and
+ * simt::multiply_watched, which calls multiply_at_once.
  */
 #ifndef XPU_SIMT_LINES_H
 #define XPU_SIMT_LINES_H
@@ -29,10 +30,14 @@ constexpr int line_length = 64;
 /* Where number k of a line is, in numbers from the first line on. */
 XPU_DEVICE int line_place(int line, int k) { return line * line_length + ((k / 8 ^ line % 8) * 8 | k % 8); }
 
-#if defined XPU_NATIVE_LINES || defined XPU_WATCHED_LINES
+#ifdef XPU_NATIVE_LINES
 namespace simt {
 XPU_DEVICE void publish_lines();
 template <int L> XPU_DEVICE void multiply_wait();
+/* `lines` is their address in the shared memory. */
+template <class T, int N>
+XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a, uint32_t lines,
+                               int k);
 template <int N> XPU_DEVICE void multiply_end(accumulator<float, 16, 16, 16> (&c)[N]);
 } // namespace simt
 XPU_DEVICE void publish_lines() { simt::publish_lines(); }
@@ -42,19 +47,13 @@ template <int N> XPU_DEVICE void multiply_end(accumulator<float, 16, 16, 16> (&c
     simt::multiply_wait<0>();
     simt::multiply_end(c);
 }
-#else
+#elif !defined XPU_WATCHED_LINES
 XPU_DEVICE void publish_lines() {}
 template <int L> XPU_DEVICE void multiply_wait() {}
 template <int N> XPU_DEVICE void multiply_end(accumulator<float, 16, 16, 16> (&)[N]) {}
 #endif
 
 namespace simt {
-#ifdef XPU_NATIVE_LINES
-/* `lines` is their address in the shared memory. */
-template <class T, int N>
-XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a, uint32_t lines,
-                               int k);
-#endif
 #ifdef XPU_WATCHED_LINES
 template <int N, class T>
 XPU_DEVICE void multiply_watched(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a,
@@ -73,7 +72,7 @@ XPU_DEVICE void multiply_at_once(accumulator<float, 16, 16, 16> (&c)[N], const m
 }
 } // namespace simt
 
-/* c[j] += a · b, b being numbers k to k + 15 of lines 16 j to 16 j + 15 as columns; k is a multiple of 16. */
+/* c[j] += a · b, b being numbers k to k + 15 of lines 16 j to 16 j + 15 as columns; k is 0, 16, 32 or 48. */
 template <int N, class T, class S>
 XPU_DEVICE void multiply_async(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a,
                                const shared<S> &lines, int k XPU_SITE_PARAMETER)

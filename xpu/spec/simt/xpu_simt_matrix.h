@@ -100,8 +100,8 @@ template <class T, int M, int N, int K> struct software_b : software_lines<T, K,
 template <class R, int M, int N, int K> struct software_sums : patch<M, N> {
     using base = patch<M, N>;
     R sum[base::count];
-    XPU_DEVICE R &at(int i) { return sum[XPU_CHECKED_INDEX(i, base::count)]; }
-    XPU_DEVICE const R &at(int i) const { return sum[XPU_CHECKED_INDEX(i, base::count)]; }
+    XPU_DEVICE R &at(int i) { return sum[XPU_CHECKED_SUM(sum, i, base::count)]; }
+    XPU_DEVICE const R &at(int i) const { return sum[XPU_CHECKED_SUM(sum, i, base::count)]; }
     static XPU_DEVICE int row(int i) { return base::row(i / base::columns); }
     static XPU_DEVICE int column(int i) { return base::column(i % base::columns); }
 };

@@ -105,11 +105,11 @@ def test_a_product(launch, rng, wave, m, n, k) -> None:
     assert (y == x.astype(np.int64) @ w.T.astype(np.int64)).all()
 
 
-def test_lines(launch, rng, wave) -> None:
-    rows = 2 * 128 // wave * 16
+@pytest.mark.parametrize("rows", [1, 32, 77, 128])
+def test_lines(launch, rng, rows) -> None:
     x, w = (rng.integers(-9, 10, (lines, 64)).astype(np.float16) for lines in (rows, 16))
     y = np.zeros((rows, 16), np.float32)
-    launch("lines.cpp", [x, w, y], grid=(2, 1, 1), threads=128, shared=16 * 128)
+    launch("lines.cpp", [x, w, y], [rows], (-(-rows // 32), 1, 1), threads=128, shared=16 * 128)
     assert (y == x.astype(np.float32) @ w.T.astype(np.float32)).all()
 
 

@@ -66,6 +66,23 @@ def variant(**changed: str) -> str:
     return text
 
 
+USED = (
+    "product in flight: .*it uses sums that the product of kernel.cpp:21 may still add to; "
+    "multiply_end comes first, at kernel.cpp:2"
+)
+APART = (
+    r"divergent wave verb: .*, thread \d+ .*: its wave has called verbs of lines otherwise than "
+    r"that of thread 0: .* the last before they meet is multiply_end, at kernel.cpp:25"
+)
+EARLY = [
+    {"IN_FLIGHT": "c[0][0] = 0.0f"},
+    {"IN_FLIGHT": "if (step == 2) c[0][0] *= 2.0f"},
+    {"IN_FLIGHT": "c[0][c[0].count - 1] += 1.0f"},
+    {"IN_FLIGHT": "xpu::multiply_wait<0>(); c[0][0] = xpu::max(c[0][0], 0.0f)"},
+    {"IN_FLIGHT": "xpu::fill(c[0], 0.0f)"},
+    {"END": "y[0] = c[0][0]; xpu::multiply_end(c)"},
+    {"END": ""},
+]
 LINES: dict[str, Any] = {"dynamic": 2 * 16 * 128, "XPU_THREADS": 128, "XPU_SHARED_ALIGNMENT": 1024}
 
 
@@ -109,24 +126,36 @@ def test_what_the_contract_allows_is_right(
         ),
         (
             {"IN_FLIGHT": "a[step][0] = 5"},
-            "product in flight: .*its rows were changed while the product of kernel.cpp:21 was "
-            "made; multiply_wait comes first",
+            "product in flight: .*the rows of the product of kernel.cpp:21 changed before it was "
+            "through; multiply_wait comes first",
         ),
         (
             {"IN_FLIGHT": "if (step == 1) a[0][0] = 5"},
-            "product in flight: .*its rows were changed",
+            "product in flight: .*the rows of the product of kernel.cpp:21 changed",
         ),
-        ({"IN_FLIGHT": "c[0][0] = 0.0f"}, "product in flight: .*its sums .* multiply_end comes"),
-        ({"END": "c[0][0] = 0.0f; xpu::multiply_end(c)"}, "product in flight: .*its sums"),
+        *((changed, USED) for changed in EARLY),
         (
             {"IN_FLIGHT": "xpu::barrier(); if (step == 3) fill(all, w); xpu::barrier()"},
-            r"product in flight: .*all\[\d+\]: thread .* wrote it while a product still took it",
+            r"product in flight: .*all\[\d+\]: thread .* wrote it while the product of kernel",
         ),
-        ({"IN_FLIGHT": "xpu::barrier(); if (step == 3) fill(all, w)"}, "data race: "),
+        # Whoever comes first: the thread that writes, or the one that waits.
+        (
+            {"IN_FLIGHT": "xpu::barrier(); if (step == 3) fill(all, w)"},
+            "(data race|product in flight): ",
+        ),
         ({"IN_FLIGHT": "xpu::multiply_wait<0>(); fill(all, w)"}, "data race: "),
-        ({"END": ""}, "product left behind: .*called no multiply_end for, of kernel.cpp:21"),
-        ({"OTHER": "xpu::wave() % 2"}, "divergent wave verb: .*multiply_async takes other lines"),
-        ({"DEEPER": "* (xpu::wave() % 2)"}, "divergent wave verb: .* or another k"),
+        ({"END": "return"}, "product left behind: .*called no multiply_end for, of kernel.cpp:21"),
+        ({"OTHER": "xpu::wave() % 2"}, APART),
+        ({"DEEPER": "* (xpu::wave() % 2)"}, APART),
+        ({"IN_FLIGHT": "if (xpu::wave() == 0) xpu::multiply_wait<0>()"}, APART),
+        ({"OTHER": "xpu::lane() % 2"}, "divergent wave verb: .*multiply_async is given something"),
+        ({"DEEPER": "* (xpu::lane() % 2)"}, "divergent wave verb: .* else than in thread 0, at k"),
+        (
+            {"IN_FLIGHT": "if (xpu::lane() == 0) xpu::multiply_wait<0>()"},
+            "divergent wave verb: .* waits at multiply_",
+        ),
+        ({"DEEPER": "+ 8"}, "misaligned access: .* from 0, 16, 32 or 48 on, given 8"),
+        ({"DEEPER": "+ 64"}, "misaligned access: .* from 0, 16, 32 or 48 on, given 64"),
         (
             {"OTHER": "1) * 8 + (0"},
             r"misaligned access: .*all\[8\]: lines begin at a multiple of 1024 bytes",
@@ -140,11 +169,11 @@ def test_what_it_does_not_allow_is_named(
     assert re.match(said, text), text
 
 
-def test_sums_that_are_read_too_early_are_no_numbers(
+def test_a_copy_of_sums_that_is_made_too_early_is_no_number(
     run: Callable[..., None], given: Given, wave: int
 ) -> None:
     x, w, y = given
-    early = "y[xpu::thread()] = c[0][0]; xpu::multiply_end(c); return"
+    early = "const auto copy = c[0]; y[xpu::thread()] = copy[0]; xpu::multiply_end(c); return"
     run(variant(END=early), [x, w, y], wave=wave, **LINES)
     assert np.isnan(y.reshape(-1)[:128]).all()
 
@@ -154,7 +183,7 @@ def test_a_fault_leaves_nothing_for_the_next_launch(
 ) -> None:
     x, w, y = given
     more = {name: value for name, value in LINES.items() if name != "dynamic"}
-    device, kernel = load(variant(END="if (w[0].bits) xpu::multiply_end(c)"), wave, **more)
+    device, kernel = load(variant(END="if (!w[0].bits) return; xpu::multiply_end(c)"), wave, **more)
     launch = Launch((1, 1, 1), None, LINES["dynamic"])
     for bits in (0, 1, 0, 1):
         w[0, 0] = bits
@@ -166,6 +195,102 @@ def test_a_fault_leaves_nothing_for_the_next_launch(
         else:
             with pytest.raises(XpuLaunchException, match="product left behind"):
                 call()
+
+
+# Two arrays of sums of two tiles, of panels that take turns: y (16 rows a wave of each block, 64)
+# is three times x (as many, 32 of 64) with each line of w (64, 32 of 64).
+MANY = """
+XPU_KERNEL(xpu::global<const xpu::half> x, xpu::global<const xpu::half> w, xpu::global<float> y) {
+    XPU_DYNAMIC_SHARED(xpu::half, all);
+    xpu::accumulator<float, 16, 16, 16> left[2], right[2];
+    for (int j = 0; j < 2; ++j) xpu::fill(left[j], 0.0f), xpu::fill(right[j], 0.0f);
+    const int first = (xpu::block_x() * (xpu::threads() / xpu::wave_width) + xpu::wave()) * 16;
+    xpu::matrix_a<xpu::half, 16, 16, 16> a[6];
+    for (int panel = 0; panel < 3; ++panel) {
+        const int at = panel % 2 * 64 * 64;
+        for (int i = xpu::thread(); i < 64 * 64; i += xpu::threads())
+            all[at + xpu::line_place(i / 64, i % 64)] = w[i];
+        xpu::publish_lines();
+        xpu::publish_lines();
+        xpu::barrier();
+        for (int step = 0; step < 2; ++step) {
+            auto &now = a[panel * 2 + step];
+            for (int i = 0; i < now.count; ++i)
+                now[i] = x.load<uint32_t>((first + now.row(i)) * 64 + step * 16 + now.k(i));
+            xpu::multiply_async(left, now, all + at, step * 16);
+            xpu::multiply_async(right, now, all + (at + 32 * 64), step * 16);
+        }
+        xpu::multiply_wait<LEFT>();
+        xpu::barrier(); // the panel before this one is free
+    }
+    FIRST;
+    xpu::multiply_end(left);
+    SECOND;
+    xpu::multiply_end(right);
+    for (int j = 0; j < 2; ++j)
+        for (int i = 0; i < left[j].count; ++i) {
+            const int row = (first + left[j].row(i)) * 64, column = j * 16 + left[j].column(i);
+            y[row + column] = left[j][i];
+            y[row + 32 + column] = right[j][i];
+        }
+}"""
+TO_LEFT, TO_RIGHT = (
+    f"kernel.cpp:{2 + MANY.splitlines().index(line)}"
+    for line in MANY.splitlines()
+    if "multiply_async" in line
+)
+MUCH = {**LINES, "dynamic": 2 * 64 * 128, "grid": (2, 1, 1)}
+TURNED = ("xpu::multiply_end(right)", "xpu::multiply_end(left)")
+
+
+def many(first: str = "", second: str = "", left: int = 4) -> str:
+    text = MANY.replace("LEFT", str(left))
+    return text.replace("FIRST", first).replace("SECOND", second)
+
+
+@pytest.fixture
+def much(wave: int) -> Given:
+    rng, rows = np.random.default_rng(wave), 2 * 128 // wave * 16
+    x, w = (rng.integers(-9, 10, (lines, 64)).astype(np.float16) for lines in (rows, 64))
+    return x, w, np.zeros((rows, 64), np.float32)
+
+
+@pytest.mark.parametrize("statements", [(), TURNED])
+def test_many_products_of_several_sums_are_right(
+    run: Callable[..., None], much: Given, wave: int, statements: tuple[str, ...]
+) -> None:
+    x, w, y = much
+    for _ in range(2):
+        y[:] = 0
+        run(many(*statements), [x, w, y], wave=wave, **MUCH)
+        assert (y == 3 * (x[:, :32].astype(np.float32) @ w[:, :32].T.astype(np.float32))).all()
+
+
+@pytest.mark.parametrize(
+    ("statements", "left", "said"),
+    [
+        (("a[4][0] = 9",), 4, f"the rows of the product of {TO_LEFT} changed"),
+        (("a[5][0] = 9", *TURNED[1:]), 1, f"the rows of the product of {TO_RIGHT} changed"),
+        (("left[1][0] = 9.0f",), 4, f"the product of {TO_LEFT} may still add to"),
+        (("", "right[1][0] = 9.0f"), 0, f"the product of {TO_RIGHT} may still add to"),
+        (("xpu::multiply_end(left); right[0][0] = 9.0f",), 4, f"the product of {TO_RIGHT} may"),
+        (("", "return"), 4, f"called no multiply_end for, of {TO_RIGHT}"),
+        # A panel is written again while it may still be multiplied.
+        ((), 5, f"wrote it while the product of {TO_RIGHT} still took it"),
+        ((), 12, f"wrote it while the product of {TO_LEFT} still took it"),
+    ],
+)
+def test_each_of_many_products_is_watched(
+    fault: Callable[..., str],
+    much: Given,
+    wave: int,
+    statements: tuple[str, ...],
+    left: int,
+    said: str,
+) -> None:
+    text = fault(many(*statements, left=left), list(much), wave=wave, **MUCH)
+    assert text.startswith("product ")
+    assert said in text
 
 
 def test_a_block_of_which_a_part_would_multiply_alone(

@@ -74,7 +74,7 @@ def test_a_wave_loads_one_tile(run, fault, wave, lanes_differ) -> None:
     text = fault(source, [ints(64)], wave=wave, XPU_PLACE=lanes_differ)
     assert text.startswith("divergent wave verb: ")
     assert text.endswith(
-        "thread 20 (wave 0, lane 20): load takes another offset or stride than in thread 0, "
+        "thread 20 (wave 0, lane 20): load is given something else than in thread 0, "
         "at kernel.cpp:7"
     )
 

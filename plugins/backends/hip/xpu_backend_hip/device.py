@@ -236,6 +236,7 @@ class HipDevice(Device):
         one, self._open = self._open, None
         if one is not None:
             one.wait()
+            one.pool.trim()  # a finalizer would leave what another thread has in hand
         self._close()
 
     def _opened(self) -> _Open:

@@ -118,8 +118,9 @@ void begin()
         stop();
     }
     if (own.multiplied.sums) {
+        const site &at = own.multiplied.made[0].at;
         record(never_ended, now.thread, nullptr, "it ended with sums that it called no multiply_end for, of %s:%d",
-               name_of(own.multiplied.at.file), own.multiplied.at.line);
+               name_of(at.file), at.line);
         stop();
     }
     own.stands = ended;
@@ -161,18 +162,17 @@ void apart(int32_t a, int32_t b)
 void unequal(int32_t a, int32_t b)
 {
     const site &at = fibres[b].at;
-    record(divergent_verb, b, nullptr, "%s takes another offset or stride than in thread %d, at %s:%d", at.verb, a,
+    record(divergent_verb, b, nullptr, "%s is given something else than in thread %d, at %s:%d", at.verb, a,
            name_of(at.file), at.line);
 }
 
-/* Two waves that have multiplied other lines, where all waves of the block do it together. */
+/* Two waves that have called verbs of lines otherwise, where all waves of the block do it together. */
 void unlike(int32_t thread)
 {
-    const site &first = fibres[0].multiplied.at, &at = fibres[thread].multiplied.at;
-    const bool is_first = !at.line;
+    const site &first = fibres[0].multiplied.at, &other = fibres[thread].multiplied.at, &at = other.line ? other : first;
     record(divergent_verb, thread, nullptr,
-           "%s takes other lines, or another k, than in thread 0, between two barriers before %s:%d",
-           is_first ? first.verb : at.verb, name_of(is_first ? first.file : at.file), is_first ? first.line : at.line);
+           "its wave has called verbs of lines otherwise than that of thread 0: other ones, elsewhere or with other "
+           "lines; the last before they meet is %s, at %s:%d", at.verb, name_of(at.file), at.line);
 }
 
 /* Runs a wave until its lanes wait at a barrier or have ended. */
@@ -199,11 +199,12 @@ void run_block()
     const int32_t waves = (now.threads + wave_width - 1) / wave_width;
     memset(now.shared, 0xff, now.static_bytes + now.launched->dynamic_shared_bytes);
     block_first = block_start = ++ticks;
+    now.hidden_sums = 0;
     for (int32_t i = 0; i < now.threads; ++i) {
         fibres[i].exchanges = 0;
         fibres[i].groups = 0;
         fibres[i].newest_flight = -1;
-        fibres[i].multiplied = {0, 0, 0, 0, 0, nowhere};
+        fibres[i].multiplied = {0, 0, -1, 0, 0, 0, nowhere, {}};
         /* Not all at the same distance from a page, or they would share a few lines of the cache. */
         fibres[i].stack_pointer = prepared(now.launched->stacks + (i + 1) * now.launched->stack_bytes - i % 32 * 128, begin);
     }
@@ -215,7 +216,7 @@ void run_block()
         if (has_failed) return;
         for (int32_t wave = 1; wave < waves; ++wave) {
             if (!are_together(fibres[0], fibres[wave * wave_width])) return apart(0, wave * wave_width);
-            if (fibres[0].multiplied.taken != fibres[wave * wave_width].multiplied.taken)
+            if (fibres[0].multiplied.called != fibres[wave * wave_width].multiplied.called)
                 return unlike(wave * wave_width);
         }
         if (fibres[0].stands == ended) return;

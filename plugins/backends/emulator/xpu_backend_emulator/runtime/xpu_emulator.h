@@ -86,16 +86,28 @@ struct state {
     unsigned char *shared;
     cell *cells;
     const launch *launched;
-    int64_t static_bytes;
+    int64_t static_bytes, hidden_sums; /* the latter of all threads of the block */
 };
 
-/* Of products with lines: how many a thread has in flight, and sums; when it published lines, last and last before a
- * barrier; and what all its products were of, which is the same in all waves of a block. */
+/* Sums of products in flight, where the kernel has them; they are made elsewhere. */
+struct hidden {
+    const unsigned char *sums;
+    int32_t bytes;
+    site at; /* of the latest product */
+};
+
+/* Of so many a thread is watched. A product that is one more counts as through, sums that are are not hidden. */
+enum : int { most_products = 64, most_sums = 32 };
+
+/* Of products with lines: how many a thread has in flight, and sums, of which `shown` is in the kernel's place just
+ * now; when it published lines, last and last before a barrier; and which verbs it called, where, with what, and the
+ * last of them: it is the same in all waves of a block. */
 struct multiplying {
-    int32_t products, sums;
+    int32_t products, sums, shown;
     uint32_t published, published_before;
-    uint64_t taken;
+    uint64_t called;
     site at;
+    hidden made[most_sums];
 };
 
 #define XPU_HIDDEN __attribute__((visibility("hidden")))
@@ -113,15 +125,18 @@ XPU_HIDDEN void copy_later(const array &to, int64_t at, const unsigned char *fro
 XPU_HIDDEN void copy_commit();
 XPU_HIDDEN void copy_wait(int left);
 
-/* Products with lines. A product of some lines begins, and returns when; what it reads has been published; what it
- * reads has not been written since. */
+/* Products with lines. All lanes of a wave call a verb, with the same thing. A product of some lines begins, and returns
+ * when; what it reads has been published; what it reads has not been written since. */
 XPU_HIDDEN multiplying &own_products();
 XPU_HIDDEN void publish_lines();
+XPU_HIDDEN void line_verb(int64_t same, site at);
 XPU_HIDDEN uint32_t begin_product(const array &of, int64_t start, int count, int k, site at);
-XPU_HIDDEN void line_read(const array &of, int64_t at, int bytes, int element);
-XPU_HIDDEN void line_kept(const array &of, int64_t at, int bytes, int element, uint32_t since);
-/* Ends the launch: `what` of a product was used before it was through. */
-[[noreturn]] XPU_HIDDEN void bad_product(const char *what, const char *comes_first, site at);
+XPU_HIDDEN void line_read(const array &of, int64_t at, int bytes, int element, site product);
+XPU_HIDDEN void line_kept(const array &of, int64_t at, int bytes, int element, uint32_t since, site product);
+/* Some sums are used, which may not be hidden ones. */
+XPU_HIDDEN void sums_used(const void *sums);
+/* Ends the launch: the rows of a product changed before it was through. */
+[[noreturn]] XPU_HIDDEN void bad_rows(site at);
 
 /* Checks of shared memory; they return when all is well. */
 XPU_HIDDEN void shared_read(const array &of, int64_t at, int bytes, int element);

@@ -1,8 +1,8 @@
 /* Products with lines that a block shares, as a part makes them that makes them later: until a product is through its
  * rows and lines may not change, and its sums are nobody's. xpu_simt.h includes it, with checks.
  *
- * They are made at once, into sums that the kernel does not see. In the place of its own it finds a pattern that is no
- * number, until multiply_end. What a product took is looked at again when it is waited for.
+ * They are made at once, into sums that the kernel does not see: until multiply_end it may not use its own, which hold
+ * a pattern that is no number. What a product took is looked at again when it is waited for.
  */
 #ifndef XPU_EMULATOR_LINES_H
 #define XPU_EMULATOR_LINES_H
@@ -10,7 +10,7 @@
 namespace xpu {
 namespace emulator {
 
-enum : int { most_products = 8, most_sums = 8, most_tiles = 8, tile_bytes = 16 * 16 / wave_width * 4, row_bytes = 64 };
+enum : int { most_tiles = 8, tile_bytes = 16 * 16 / wave_width * 4, row_bytes = 64 };
 
 /* A product that is not known to be through. */
 struct product {
@@ -25,16 +25,10 @@ struct product {
     void (*look)(const product &);
 };
 
-/* Sums that are made. */
-struct making {
-    void *place;
-    alignas(16) unsigned char sums[most_tiles * tile_bytes];
-};
-
 /* Of each thread. The counts are the runtime's, for it knows when a block begins and ends. */
 struct in_flight_of_thread {
     product products[most_products];
-    making sums[most_sums];
+    alignas(16) unsigned char sums[most_sums][most_tiles * tile_bytes];
 };
 template <class> struct in_flight_of {
     static in_flight_of_thread threads[XPU_THREADS];
@@ -53,8 +47,8 @@ template <class T, class F> void each_place(int64_t start, int k, int tiles, F f
 
 template <class T> void look(const product &p)
 {
-    if (__builtin_memcmp(p.rows, p.were, p.bytes)) bad_product("rows", "multiply_wait", p.at);
-    each_place<T>(p.start, p.k, p.tiles, [&p](int64_t at) { line_kept(*p.of, at, 4, sizeof(T), p.since); });
+    if (__builtin_memcmp(p.rows, p.were, p.bytes)) bad_rows(p.at);
+    each_place<T>(p.start, p.k, p.tiles, [&p](int64_t at) { line_kept(*p.of, at, 4, sizeof(T), p.since, p.at); });
 }
 
 inline void first_is_through()
@@ -66,69 +60,73 @@ inline void first_is_through()
     --count;
 }
 
-inline bool are_hidden(const void *sums, size_t bytes)
+/* Which sums of the thread's the kernel has at c; -1 where there are none. */
+inline int made_for(const void *c)
 {
-    for (size_t i = 0; i < bytes; ++i)
-        if (((const unsigned char *)sums)[i] != 0xff) return false;
-    return true;
-}
-
-/* Where the sums are made that the kernel calls c; null where there is none. */
-inline making *made_for(const void *c)
-{
-    making *sums = own_flight().sums;
-    for (int i = 0; i < own_products().sums; ++i)
-        if (sums[i].place == c) return sums + i;
-    return nullptr;
+    const multiplying &own = own_products();
+    for (int i = 0; i < own.sums; ++i)
+        if (own.made[i].sums == c) return i;
+    return -1;
 }
 
 } // namespace emulator
 
-namespace simt {
-
 inline void publish_lines() { emulator::publish_lines(); }
 
-template <int L> void multiply_wait()
+template <int L> void multiply_wait(const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
+    static_assert(L >= 0, "multiply_wait leaves 0 products or more on their way");
+    emulator::line_verb(L, {"multiply_wait", file, line});
     while (emulator::own_products().products > L) emulator::first_is_through();
 }
 
-template <int N> void multiply_end(accumulator<float, 16, 16, 16> (&c)[N])
+template <int N>
+void multiply_end(accumulator<float, 16, 16, 16> (&c)[N], const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
     using namespace emulator;
-    making *made = made_for(c);
-    if (!made) return;
-    if (!are_hidden(c, sizeof c)) bad_product("sums", "multiply_end", own_products().at);
-    __builtin_memcpy((void *)c, made->sums, sizeof c);
-    *made = own_flight().sums[--own_products().sums];
+    line_verb(N, {"multiply_end", file, line});
+    while (own_products().products) first_is_through();
+    const int made = made_for(c);
+    if (made < 0) return;
+    in_flight_of_thread &flight = own_flight();
+    __builtin_memcpy((void *)c, flight.sums[made], sizeof c);
+    multiplying &own = own_products();
+    const int last = --own.sums;
+    own.made[made] = own.made[last];
+    if (made != last) __builtin_memcpy(flight.sums[made], flight.sums[last], sizeof flight.sums[made]);
+    --now.hidden_sums;
 }
+
+namespace simt {
 
 template <int N, class T>
 void multiply_watched(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 16, 16, 16> &a,
                       const shared<const T> &from, int k XPU_SITE_TYPE)
 {
     using namespace emulator;
+    static_assert(sizeof c == N * tile_bytes && sizeof a <= row_bytes, "a lane has so much of a product");
     multiplying &own = own_products();
+    in_flight_of_thread &flight = own_flight();
     const array &of = *from.space.of;
     const uint32_t since = begin_product(of, from.start, N, k, xpu_site);
     if (own.products == most_products) first_is_through(); /* it may be at any time */
-    making *made = made_for(c);
-    if (!made && own.sums < most_sums) {
-        made = own_flight().sums + own.sums++;
-        made->place = c;
-        __builtin_memcpy(made->sums, c, sizeof c);
-    } else if (made && !are_hidden(c, sizeof c)) {
-        bad_product("sums", "multiply_end", xpu_site);
+    int made = made_for(c);
+    if (made >= 0) {
+        __builtin_memcpy((void *)c, flight.sums[made], sizeof c);
+    } else if (own.sums < most_sums) {
+        made = own.sums++;
+        ++now.hidden_sums;
     }
-    static_assert(sizeof c == N * tile_bytes && sizeof a <= row_bytes, "a lane has so much of a product");
-    if (made) __builtin_memcpy((void *)c, made->sums, sizeof c);
+    if (made >= 0) own.made[made] = {(const unsigned char *)c, sizeof c, xpu_site};
+    own.shown = made;
     multiply_at_once(c, a, from, k, xpu_site);
-    if (made) {
-        __builtin_memcpy(made->sums, c, sizeof c);
+    own.shown = -1;
+    if (made >= 0) {
+        __builtin_memcpy(flight.sums[made], c, sizeof c);
         __builtin_memset((void *)c, 0xff, sizeof c);
     }
-    each_place<T>(from.start, k, N, [&of](int64_t at) { line_read(of, at, 4, sizeof(T)); });
-    product &p = own_flight().products[own.products++];
+    each_place<T>(from.start, k, N, [&](int64_t at) { line_read(of, at, 4, sizeof(T), xpu_site); });
+    product &p = flight.products[own.products++];
     p = {&a, {}, sizeof a, &of, from.start, k, N, since, xpu_site, look<T>};
     __builtin_memcpy(p.were, &a, sizeof a);
 }

@@ -49,8 +49,8 @@ template <class R, int M, int N, int K> struct native_sums {
     static_assert(wave_width % N == 0 && M % step == 0 && M <= wave_width, "the emulated part has no such tile");
     R sum[count];
 
-    R &at(int i) { return sum[XPU_CHECKED_INDEX(i, count)]; }
-    const R &at(int i) const { return sum[XPU_CHECKED_INDEX(i, count)]; }
+    R &at(int i) { return sum[XPU_CHECKED_SUM(sum, i, count)]; }
+    const R &at(int i) const { return sum[XPU_CHECKED_SUM(sum, i, count)]; }
     static int row(int i) { return lane() / N + i * step; }
     static int column(int) { return lane() % N; }
 };

@@ -65,10 +65,16 @@ namespace simt {
 inline uint32_t exchange(uint32_t word, int from, emulator::site at) { return emulator::exchange(word, from, at); }
 #if XPU_EMULATOR_CHECKS
 #define XPU_CHECKED_INDEX(i, count) ::xpu::simt::inside(i, count)
+#define XPU_CHECKED_SUM(sums, i, count) ::xpu::simt::inside_sums(sums, i, count)
 inline int inside(int i, int count)
 {
     if (__builtin_expect((unsigned)i >= (unsigned)count, 0)) emulator::bad_element(i, count);
     return i;
+}
+inline int inside_sums(const void *sums, int i, int count)
+{
+    if (__builtin_expect(emulator::now.hidden_sums, 0)) emulator::sums_used(sums);
+    return inside(i, count);
 }
 #endif
 inline void converge(int64_t same, emulator::site at) { emulator::converge(same, at, false); }
@@ -132,7 +138,7 @@ template <class T, class Tag> shared<T> dynamic()
     const ::xpu::shared<T> name = ::xpu::emulator::dynamic<T, xpu_shared_##name>()
 
 /* Adds and returns what was there before. */
-template <class T> T atomic_add(const global<T> &g, int64_t i, typename simt::plain<T>::type v)
+template <class T> __attribute__((always_inline)) T atomic_add(const global<T> &g, int64_t i, typename simt::plain<T>::type v)
 {
     static_assert(sizeof(T) == 4, "atomic_add takes float or whole numbers of 32 bits");
     const T before = g[i];
