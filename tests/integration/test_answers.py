@@ -425,7 +425,9 @@ def test_a_problem_too_large_to_try_is_served_untimed(make, monkeypatch):
         one._device, "facts", attrs.evolve(one.facts, memory_bytes=2 * 4 * 20_000 * 8 - 1)
     )
     assert served(one.bind("toy", **SIZES)) == ("slow", "default")
-    assert [event.text for event in heard] == ["it is too large to be timed"]
+    [text] = [event.text for event in heard]
+    assert text.startswith("it is too large to be timed: ")
+    assert "one part in 8 of the device's memory" in text
     assert served(one.bind("toy", n=19_999)) == ("fast", "timed")
 
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 import click
 
 from xpu import __version__
+from xpu.cli.groups import NamingGroup
 from xpu.errors import XpuConfigError, XpuError
-from xpu.model import nearest
 
 _COMMANDS: Final = {
     "bench": "xpu.cli.bench:bench",
@@ -39,7 +39,7 @@ _COMMANDS: Final = {
 _KEPT: Final = "what was finished is kept"
 
 
-class _Group(click.Group):
+class _Group(NamingGroup):
     """Imports a command when it is asked for, so that each costs only what it needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -51,15 +51,6 @@ class _Group(click.Group):
         module, _, attribute = _COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
-            raise click.UsageError(
-                f"no command is called {args[0]!r}; {nearest(args[0], _COMMANDS)}", ctx
-            )
-        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from xpu.cli.groups import NamingGroup
 from xpu.cli.output import cell, json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def manifest() -> None:
     """Show what the compiler made of a kernel, or what two builds differ in.
 

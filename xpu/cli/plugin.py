@@ -7,11 +7,12 @@ from pathlib import Path
 import attrs
 import click
 
+from xpu.cli.groups import NamingGroup
 from xpu.cli.output import json_option, print_json
 from xpu.cli.skeleton import KINDS, write_skeleton
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def plugin() -> None:
     """Begin a plugin of your own."""
 

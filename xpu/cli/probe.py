@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xpu.cli.groups import NamingGroup
 from xpu.cli.model_file import DEFAULT_BATCHES, model_option, opened_model
 from xpu.cli.output import device_options, json_option, memory_option, print_json
 from xpu.cli.probe_report import print_report, result_document
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from xpu.probes import ModelProblems, ProbeOutcome
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def probe() -> None:
     """List probes, or run them."""
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from xpu.cli.groups import NamingGroup
 from xpu.cli.output import json_option, print_json, print_table
 from xpu.cli.places import store_directory
 from xpu.errors import XpuConfigError, XpuError
 
 
-@click.group()
+@click.group(cls=NamingGroup)
 def store() -> None:
     """Look at the remembered answers, or remove them."""
 

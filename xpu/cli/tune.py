@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,12 @@ ELSEWHERE: Final = "elsewhere"
 CONTENDED: Final = "contended"
 
 
+def _number(_ctx: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):  # a range lets what is no number through
+        raise click.BadParameter(f"{value} is no number of seconds; allowed: above 0, as in 90")
+    return value
+
+
 @click.command()
 @model_option
 @click.option(
@@ -40,6 +47,7 @@ CONTENDED: Final = "contended"
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
+    callback=_number,
     help="Seconds after which no further problem is begun.",
 )
 @click.option("--dry-run", is_flag=True, help="List what would be tuned; build and time nothing.")

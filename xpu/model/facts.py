@@ -141,6 +141,8 @@ def _typed(name: str, value: Any, where: str) -> Any:
         return [_shape(text, where) for text in value]
     if isinstance(value, bool) or not isinstance(value, int):
         raise XpuConfigError(f"{where}: fact {name!r} is a whole number, not {value!r}")
+    if value < 0:
+        raise XpuConfigError(f"{where}: fact {name!r} is {value}; allowed: 0 or more")
     return value
 
 

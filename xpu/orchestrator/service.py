@@ -22,7 +22,7 @@ from xpu.orchestrator.members import Members, fitted
 from xpu.orchestrator.policy import Tuning, forced_member, warn_of_strangers
 from xpu.orchestrator.routes import Routes, told
 from xpu.orchestrator.served import Served
-from xpu.orchestrator.trials import Trials
+from xpu.orchestrator.trials import TOO_LARGE, Trials
 from xpu.orchestrator.underway import Underway
 from xpu.store import Autotune
 
@@ -270,7 +270,8 @@ class Service:
         result = self._choose(assembled, key[2], may_time=True, data=data)
         result = resting_on(result, (each.result for each in choices))
         if result.source == "default":
-            self._tell_default(result, result.note or "it is too large to be timed")
+            result = attrs.evolve(result, note=result.note or TOO_LARGE)
+            self._tell_default(result, result.note)
         is_final = result.source != "default" and not result.is_contended
         is_final = is_final and all(each.is_final for each in choices)
         if is_final:

@@ -32,6 +32,12 @@ _MEMORY_SHARE: Final = 8
 trial holds inputs, prepared weights and results twice, here and in the worker process."""
 
 
+TOO_LARGE: Final = (
+    "it is too large to be timed: its arrays take more than one part in "
+    f"{_MEMORY_SHARE} of the device's memory"
+)
+
+
 class LazyTrial:
     """A trial that makes its data when it is first asked: an answer may be stored already."""
 
@@ -149,8 +155,7 @@ class Trials:
         survivors = [verdict.candidate for verdict in assembled.filter.survivors]
         probe = self.trial(assembled, memory, None)
         if probe is None:
-            why = "it is too large to be timed"
-            return tuple(MemberResult(one.name, note=why) for one in survivors)
+            return tuple(MemberResult(one.name, note=TOO_LARGE) for one in survivors)
         return Trial(survivors, probe, preferred=0, budget_s=BUDGET_S).run().members
 
     def _made(

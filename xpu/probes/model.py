@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xpu.errors import XpuConfigError
 from xpu.model import Family, Problem
@@ -12,7 +12,9 @@ from xpu.spec import Design, ModelMatrix, OpenModel
 if TYPE_CHECKING:
     from xpu.spec.design import Arrays
 
-_SIZES = frozenset({"m", "n", "k"})
+_SIZES: Final = frozenset({"m", "n", "k"})
+_LARGEST_BATCH: Final = 1 << 20
+_LONGEST_RANGE: Final = 4095  # from its first to its last
 
 
 def parse_batches(text: str) -> tuple[int, ...]:
@@ -32,8 +34,11 @@ def parse_batches(text: str) -> tuple[int, ...]:
                 f"batches are numbers and ranges, as in 1,8,64 or 1-16; given: {text!r}"
             )
         low, high = int(bounds[0]), int(bounds[1])
-        if not 1 <= low <= high <= 1 << 20 or high - low > 4096:
-            raise XpuConfigError(f"batches are 1 or more, ranges ascending; given: {text!r}")
+        if not 1 <= low <= high <= _LARGEST_BATCH or high - low > _LONGEST_RANGE:
+            raise XpuConfigError(
+                f"batches are 1 to {_LARGEST_BATCH}, a range ascending and of at most "
+                f"{_LONGEST_RANGE + 1}; given: {part.strip()!r} of {text!r}"
+            )
         batches.update(dict.fromkeys(range(low, high + 1)))
     return tuple(batches)
 

@@ -6,6 +6,8 @@ plugins' files, the user's directory, and what the caller gives as ``config=``.
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import stat
 import tomllib
@@ -25,6 +27,7 @@ Layer = list[File]
 BASE_VARIABLE: Final = "XPU_CONFIG_DIR"
 _NAMES: Final = tuple(f"{name}.toml" for name in FILES)
 _LARGEST_BYTES: Final = 4 * 2**20
+_LOGGER: Final = logging.getLogger("xpu")
 
 
 def layers(
@@ -52,7 +55,9 @@ def layers(
     if resolved is not None:
         return [[File(resolved / name) for name in _NAMES], *over]
     base = [base_file(name, environ) for name in _NAMES]
-    return [base, *by_plugin.values(), _present(_user_directory()), *over]
+    users = _user_directory()
+    own = _present(users, str(users)) if os.path.lexists(users) else []
+    return [base, *by_plugin.values(), own, *over]
 
 
 def base_file(name: str, environ: Mapping[str, str]) -> File:
@@ -65,7 +70,7 @@ def base_file(name: str, environ: Mapping[str, str]) -> File:
                 f"{BASE_VARIABLE}={named}: there is no such directory; name one that holds "
                 f"any of {', '.join(_NAMES)}, or unset it"
             )
-        if os.path.lexists(directory / name):
+        if name in _names_in(directory, f"{BASE_VARIABLE}={named}"):
             return File(directory / name, is_users=True)
     return File(shipped_directory() / name)
 
@@ -142,9 +147,28 @@ def _user_directory() -> Path:
     return platformdirs.user_config_path("xpu", appauthor=False)
 
 
-def _present(directory: Path) -> Layer:
-    paths = (directory / name for name in _NAMES)
-    return [File(path, is_users=True) for path in paths if os.path.lexists(path)]
+def _present(directory: Path, where: str) -> Layer:
+    there = _names_in(directory, where)
+    return [File(directory / name, is_users=True) for name in _NAMES if name in there]
+
+
+def _names_in(directory: Path, where: str) -> frozenset[str]:
+    """Return the names in a directory; of a TOML file that nobody reads, say so."""
+    try:
+        there = frozenset(path.name for path in directory.iterdir())
+    except OSError as error:
+        raise XpuConfigError(
+            f"{where}: it cannot be looked into: {error.strerror}; check the path and its mode"
+        ) from None
+    for name in sorted(there.difference(_NAMES)):
+        if name.endswith(".toml"):
+            _tell_unread(directory / name)
+    return there
+
+
+@functools.cache
+def _tell_unread(path: Path) -> None:
+    _LOGGER.warning("%s is not read; call it one of %s", path, ", ".join(_NAMES))
 
 
 def _given(config: object) -> Layer:
@@ -154,7 +178,7 @@ def _given(config: object) -> Layer:
     if not os.path.lexists(path):
         raise XpuConfigError(f"config={path}: there is no such file or directory")
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where access is denied
-        files = _present(path)
+        files = _present(path, f"config={path}")
         if not files:
             raise XpuConfigError(f"config={path}: it holds none of {', '.join(_NAMES)}")
         return files

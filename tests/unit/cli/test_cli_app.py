@@ -35,6 +35,21 @@ def test_an_error_is_a_message_and_a_status(error, status, said, monkeypatch, ca
     assert err.strip().count("\n") == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tume"], "no command is called 'tume'; did you mean 'tune'?"),
+        (["store", "lost"], "no command is called 'lost'; did you mean 'list'? allowed: "),
+        (["probe", "go"], "no command is called 'go'; allowed: list, run"),
+        (["plugin", "newer"], "no command is called 'newer'; did you mean 'new'? allowed: new"),
+        (["manifest", "zzz"], "no command is called 'zzz'; allowed: diff, show"),
+    ],
+)
+def test_a_command_that_there_is_not_is_named_with_those_that_are(arguments, said, capsys) -> None:
+    assert run(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_notes_of_an_error_are_told(monkeypatch, capsys) -> None:
     error = XpuLaunchException("first")
     error.add_note("and then second")

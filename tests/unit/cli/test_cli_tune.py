@@ -176,8 +176,12 @@ def test_a_problem_that_nothing_serves_is_status_1_and_costs_no_other(xpu) -> No
     [
         (("--problem", "toy"), "FAMILY:SIZES"),
         (("--problem", "tor:1"), "did you mean 'toy'"),
-        (("--batch", "0"), "batches are"),
+        (("--batch", "0"), "batches are 1 to 1048576, a range ascending and of at most 4096"),
+        (("--batch", "8,1-5000"), "given: '1-5000' of '8,1-5000'"),
+        (("--batch", "2000000"), "batches are 1 to 1048576"),
         (("--budget", "0"), "x>0"),
+        (("--budget", "nan"), "nan is no number of seconds; allowed: above 0"),
+        (("--budget", "inf"), "inf is no number of seconds"),
         (("--model", "nothing.gguf"), "does not exist"),
         (("--memory", "hot"), "hot"),
     ],

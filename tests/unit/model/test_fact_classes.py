@@ -47,6 +47,11 @@ def test_a_fact_that_is_no_whole_number_is_refused(value):
         DeviceFacts.from_mapping({"multiprocessors": value})
 
 
+def test_a_fact_below_nothing_is_refused():
+    with pytest.raises(XpuConfigError, match="'wave_width' is -3; allowed: 0 or more"):
+        DeviceFacts.from_mapping({"wave_width": -3})
+
+
 def test_facts_cannot_be_changed():
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         DeviceFacts().multiprocessors = 4

@@ -118,6 +118,41 @@ def test_a_base_directory_that_is_not_there(tmp_path: Path, user: Path) -> None:
         assert f"XPU_CONFIG_DIR={named}: there is no such directory" in str(raised.value)
 
 
+def test_a_directory_that_cannot_be_looked_into(
+    load: Load, user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The superuser may look everywhere, so the system's answer is given here."""
+    shut, listdir = {str(user), str(tmp_path)}, os.listdir
+
+    def refuse(path: Any) -> list[str]:
+        if str(path) in shut:
+            raise PermissionError(13, "Permission denied", path)
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    said = "it cannot be looked into: Permission denied; check the path and its mode"
+    with pytest.raises(XpuConfigError, match=f"{user}: {said}"):
+        load()
+    shut.remove(str(user))
+    with pytest.raises(XpuConfigError, match=f"config={tmp_path}: {said}"):
+        load(config=tmp_path)
+    with pytest.raises(XpuConfigError, match=f"XPU_CONFIG_DIR={tmp_path}: {said}"):
+        load_settings(environ={"XPU_CONFIG_DIR": str(tmp_path)})
+
+
+def test_a_toml_file_that_nobody_reads_is_told_of_once(
+    load: Load, user: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (user / "mine.toml").write_text("this is no TOML")
+    (user / "notes.txt").touch()
+    for _ in range(2):
+        load()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{user / 'mine.toml'} is not read; call it one of families.toml, rules.toml, "
+        "buckets.toml, probes.toml"
+    ]
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
