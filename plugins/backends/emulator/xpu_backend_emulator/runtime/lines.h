@@ -81,8 +81,8 @@ void sums_used(const void *sums)
         const int64_t within = (const unsigned char *)sums - own.made[i].sums;
         if (i == own.shown || within < 0 || within >= own.made[i].bytes) continue;
         record(being_multiplied, now.thread, __builtin_return_address(0),
-               "it uses sums that the product of %s:%d may still add to; multiply_end comes first", name_of(own.made[i].at.file),
-               own.made[i].at.line);
+               "it uses sums that the product of %s:%d may still add to; multiply_end comes first",
+               name_of(own.made[i].at.file), own.made[i].at.line);
         stop();
     }
 }

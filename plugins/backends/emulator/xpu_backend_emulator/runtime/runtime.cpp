@@ -204,7 +204,7 @@ void run_block()
         fibres[i].exchanges = 0;
         fibres[i].groups = 0;
         fibres[i].newest_flight = -1;
-        fibres[i].multiplied = {0, 0, -1, 0, 0, 0, nowhere, {}};
+        fibres[i].multiplied = {0, 0, -1, 0, 0, 0, nowhere, nullptr};
         /* Not all at the same distance from a page, or they would share a few lines of the cache. */
         fibres[i].stack_pointer = prepared(now.launched->stacks + (i + 1) * now.launched->stack_bytes - i % 32 * 128, begin);
     }

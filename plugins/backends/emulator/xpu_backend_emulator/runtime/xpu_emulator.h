@@ -96,18 +96,18 @@ struct hidden {
     site at; /* of the latest product */
 };
 
-/* Of so many a thread is watched. A product that is one more counts as through, sums that are are not hidden. */
+/* So many of a thread are watched: with one more the oldest product counts as through, and sums are not hidden. */
 enum : int { most_products = 64, most_sums = 32 };
 
 /* Of products with lines: how many a thread has in flight, and sums, of which `shown` is in the kernel's place just
- * now; when it published lines, last and last before a barrier; and which verbs it called, where, with what, and the
- * last of them: it is the same in all waves of a block. */
+ * now; when it published lines, last and last before a barrier; and which verbs it called, where and with what, which is
+ * the same in all waves of a block, and the last of them. */
 struct multiplying {
     int32_t products, sums, shown;
     uint32_t published, published_before;
     uint64_t called;
     site at;
-    hidden made[most_sums];
+    hidden *made;
 };
 
 #define XPU_HIDDEN __attribute__((visibility("hidden")))

@@ -28,6 +28,7 @@ struct product {
 /* Of each thread. The counts are the runtime's, for it knows when a block begins and ends. */
 struct in_flight_of_thread {
     product products[most_products];
+    hidden made[most_sums];
     alignas(16) unsigned char sums[most_sums][most_tiles * tile_bytes];
 };
 template <class> struct in_flight_of {
@@ -110,6 +111,7 @@ void multiply_watched(accumulator<float, 16, 16, 16> (&c)[N], const matrix_a<T, 
     const array &of = *from.space.of;
     const uint32_t since = begin_product(of, from.start, N, k, xpu_site);
     if (own.products == most_products) first_is_through(); /* it may be at any time */
+    own.made = flight.made;
     int made = made_for(c);
     if (made >= 0) {
         __builtin_memcpy((void *)c, flight.sums[made], sizeof c);
