@@ -7,6 +7,7 @@ all kinds and mostly with warm memory. After every fiftieth the process's own me
 device has in use are looked at, the latter before and after the orchestrator has given back what it
 keeps for later: only what then is still there has leaked. From shape to shape that is the answers,
 which an orchestrator keeps; allocators fill up in the first third, which therefore does not count.
+What a worker process leaked would end with it: it shows in the column before alone.
 """
 
 from __future__ import annotations

@@ -36,19 +36,18 @@ def tuning_policy(asked: str | None, environ: Mapping[str, str] = os.environ) ->
     return "first-use" if flag == "1" else "stored"
 
 
-def memory_mode(asked: str | None, otherwise: str = MEMORY_MODES[0]) -> str:
-    """Return the memory mode when it is known; None asks for another one.
+def memory_mode(asked: str | None, otherwise: str | None = None) -> str:
+    """Return the memory mode when it is known; None asks for the other one, if there is one.
 
     Raises
     ------
     XpuConfigError
         It is not.
     """
-    if asked is None:
-        return otherwise
-    if asked not in MEMORY_MODES:
-        raise XpuConfigError(f"memory={asked!r}: {nearest(asked, MEMORY_MODES)}")
-    return asked
+    mode = otherwise if asked is None else asked
+    if mode is None or mode not in MEMORY_MODES:
+        raise XpuConfigError(f"memory={mode!r}: {nearest(str(mode), MEMORY_MODES)}")
+    return mode
 
 
 def forced_member(family: str, environ: Mapping[str, str] = os.environ) -> str | None:

@@ -40,7 +40,10 @@ def test_unknown_words_give_the_nearest():
         tuning_policy("laod", {})
     with pytest.raises(XpuConfigError, match="did you mean 'cold'"):
         memory_mode("clod")
+    with pytest.raises(XpuConfigError, match="memory=None: allowed: cold, warm"):
+        memory_mode(None)
     assert [memory_mode(mode) for mode in ("warm", "cold")] == ["warm", "cold"]
+    assert (memory_mode(None, "cold"), memory_mode("warm", "cold")) == ("cold", "warm")
 
 
 def test_a_member_is_forced_by_the_familys_name_in_capitals():
